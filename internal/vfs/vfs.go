@@ -32,6 +32,8 @@ type FS interface {
 	Readlink(name string) (string, error)
 	Remove(name string) error
 	RemoveAll(name string) error
+	// Chmod sets the permissions of a file.
+	Chmod(name string, mode fs.FileMode) error
 
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(name string) error
@@ -83,4 +85,9 @@ type Info struct {
 	Dev     uint64
 	Ino     uint64 // with Dev the identity of the file
 	Nlink   uint64 // hard links
+	UID     uint32 // owner
+	GID     uint32
+	// ChangeTime is when the bytes, the mode or the links last changed. Unlike
+	// ModTime nobody can set it.
+	ChangeTime time.Time
 }
