@@ -28,17 +28,27 @@ type nodeIndex struct {
 // work than making a table for a log that is opened for one answer.
 const maxScan = 48
 
-// A nodeTable is an open-addressing hash table with linear probing. A slot of
-// 4 bytes holds rev+1 in its low bits and, in the bits that the revs of this
-// table leave over, bits of the node's hash: at a million revisions 11, so that
-// one wrong slot in 2,000 costs a look at the index. 0 is a free slot.
+// A nodeTable is a hash table over buckets of 4 slots, with linear probing from
+// bucket to bucket. A slot of 4 bytes holds rev+1 in its low bits and, in the
+// bits that the revs of this table leave over, bits of the node's hash (the
+// mark): at a million revisions 11, so that a wrong slot costs a look at the
+// index once in 2,000. 0 is a free slot; the slots of a bucket are filled in
+// order, and none is ever emptied.
+//
+// A bucket is searched without a branch that depends on where in it the node
+// is: in a table of this load it is nearly always the only one, so a processor
+// foresees the whole lookup and has several of them under way, each waiting for
+// its own memory.
 //
 // A new table has slotsPerEntry slots an entry and is replaced when maxLoad of
 // them are taken, so it has between 5.7 and 8.8 bytes an entry.
 type nodeTable struct {
-	slots   []uint32 // loaded and stored atomically once published
-	revMask uint32   // the bits of a slot that hold rev+1
-	limit   hg.Rev   // revisions that fit
+	// words are the slots, two in each, the first in the low half; two words
+	// are a bucket. Loaded and stored atomically.
+	words   []uint64
+	buckets uint64 // len(words)/2
+	revMask uint32 // the bits of a slot that hold rev+1
+	limit   hg.Rev // revisions that fit
 
 	// covered is the number of revisions that are in the table.
 	covered atomic.Int32
@@ -47,6 +57,7 @@ type nodeTable struct {
 const (
 	slotsPerEntryNum, slotsPerEntryDen = 22, 10
 	maxLoadNum, maxLoadDen             = 7, 10
+	bucketSlots                        = 4
 	minTableEntries                    = 64
 )
 
@@ -63,55 +74,88 @@ func hash(node *hg.Node) uint64 {
 
 func newNodeTable(entries hg.Rev) *nodeTable {
 	entries = max(entries, minTableEntries)
-	slots := int64(entries) * slotsPerEntryNum / slotsPerEntryDen
+	buckets := uint64(entries) * slotsPerEntryNum / slotsPerEntryDen / bucketSlots
 	t := &nodeTable{
-		slots: make([]uint32, slots),
-		limit: hg.Rev(min(slots*maxLoadNum/maxLoadDen, maxChunkLen-1)),
+		words:   make([]uint64, 2*buckets),
+		buckets: buckets,
+		limit:   hg.Rev(min(buckets*bucketSlots*maxLoadNum/maxLoadDen, maxChunkLen-1)),
 	}
 	t.revMask = 1<<bits.Len32(uint32(t.limit)) - 1
 	return t
 }
 
-// slot returns where the search for a node of hash h begins.
-func (t *nodeTable) slot(h uint64) int {
-	hi, _ := bits.Mul64(h, uint64(len(t.slots)))
-	return int(hi)
+// bucket returns where the search for a node of hash h begins, as an index of
+// words.
+func (t *nodeTable) bucket(h uint64) uint64 {
+	hi, _ := bits.Mul64(h, t.buckets)
+	return 2 * hi
 }
 
 // mark returns the bits of h that stand above the rev in a slot. They are low
-// bits of h: the high ones have chosen the slot.
+// bits of h: the high ones have chosen the bucket.
 func (t *nodeTable) mark(h uint64) uint32 { return uint32(h<<7) &^ t.revMask }
 
 // insert adds rev. The caller holds nodeIndex.mu, and the table has room.
 func (t *nodeTable) insert(node *hg.Node, rev hg.Rev) {
 	h := hash(node)
-	i := t.slot(h)
-	for atomic.LoadUint32(&t.slots[i]) != 0 {
-		if i++; i == len(t.slots) {
+	slot := uint64(t.mark(h) | uint32(rev+1))
+	for i := t.bucket(h); ; i++ {
+		if i == uint64(len(t.words)) {
 			i = 0
 		}
+		w := atomic.LoadUint64(&t.words[i])
+		switch {
+		case uint32(w) == 0:
+			atomic.StoreUint64(&t.words[i], slot)
+			return
+		case w>>32 == 0:
+			atomic.StoreUint64(&t.words[i], w|slot<<32)
+			return
+		}
 	}
-	atomic.StoreUint32(&t.slots[i], t.mark(h)|uint32(rev+1))
+}
+
+// lanes has the lowest bit of each of the two slots in a word.
+const lanes = 1<<32 | 1
+
+// zeroLanes has the highest bit of each slot of x that is 0, and no other bit.
+func zeroLanes(x uint64) uint64 {
+	const low = 0x7fffffff * lanes
+	return ^((x&low + low) | x | low)
 }
 
 // find returns the rev of node in s.
 func (t *nodeTable) find(s *state, node *hg.Node) (hg.Rev, bool) {
 	h := hash(node)
-	mark, mask := t.mark(h), t.revMask
-	for i := t.slot(h); ; {
-		v := atomic.LoadUint32(&t.slots[i])
-		if v == 0 {
-			return hg.NullRev, false
-		}
-		if (v^mark)&^mask == 0 {
-			if rev := hg.Rev(v&mask) - 1; rev < s.n && *s.entry(rev).node() == *node {
-				return rev, true
+	mark := uint64(t.mark(h)) * lanes
+	marks := uint64(^t.revMask) * lanes
+	for i := t.bucket(h); ; {
+		w0, w1 := atomic.LoadUint64(&t.words[i]), atomic.LoadUint64(&t.words[i+1])
+		// Bits 0 and 32 stand for the slots of w0, bits 1 and 33 for those of w1.
+		found := zeroLanes((w0^mark)&marks)>>31 | zeroLanes((w1^mark)&marks)>>30
+		for ; found != 0; found &= found - 1 {
+			at := bits.TrailingZeros64(found)
+			word := w0 ^ (w0^w1)&-uint64(at&1)
+			// A free slot has rev -1 here, which is too large for an unsigned.
+			rev := uint32(word>>(at&32))&t.revMask - 1
+			if rev < uint32(s.n) && sameNode(s.entry(hg.Rev(rev)).node(), node) {
+				return hg.Rev(rev), true
 			}
 		}
-		if i++; i == len(t.slots) {
+		if w1>>32 == 0 {
+			return hg.NullRev, false
+		}
+		if i += 2; i == uint64(len(t.words)) {
 			i = 0
 		}
 	}
+}
+
+// sameNode is *a == *b without a call.
+func sameNode(a, b *hg.Node) bool {
+	return binary.LittleEndian.Uint64(a[:]) == binary.LittleEndian.Uint64(b[:]) &&
+		binary.LittleEndian.Uint64(a[8:]) == binary.LittleEndian.Uint64(b[8:]) &&
+		binary.LittleEndian.Uint32(a[16:]) == binary.LittleEndian.Uint32(b[16:])
 }
 
 // cover sees to it that a table has all revisions of s.
@@ -146,7 +190,7 @@ func (x *nodeIndex) rev(s *state, node *hg.Node) (hg.Rev, bool) {
 // scan looks at every entry, the newest first.
 func (s *state) scan(node *hg.Node) (hg.Rev, bool) {
 	for rev := s.n - 1; rev >= 0; rev-- {
-		if *s.entry(rev).node() == *node {
+		if sameNode(s.entry(rev).node(), node) {
 			return rev, true
 		}
 	}
