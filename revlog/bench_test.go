@@ -121,7 +121,7 @@ func BenchmarkRev(b *testing.B) {
 						i = 0
 					}
 				}
-				b.ReportMetric(float64(8*len(l.nodes.table.Load().words))/float64(n), "B/entry")
+				b.ReportMetric(float64(16*len(l.nodes.table.Load().buckets))/float64(n), "B/entry")
 			})
 			b.Run(fmt.Sprintf("revs=%d/%s/impl=gomap", n, kind), func(b *testing.B) {
 				b.ReportAllocs()

@@ -43,16 +43,18 @@ const maxScan = 48
 // A new table has slotsPerEntry slots an entry and is replaced when maxLoad of
 // them are taken, so it has between 5.7 and 8.8 bytes an entry.
 type nodeTable struct {
-	// words are the slots, two in each, the first in the low half; two words
-	// are a bucket. Loaded and stored atomically.
-	words   []uint64
-	buckets uint64 // len(words)/2
+	buckets []bucket
 	revMask uint32 // the bits of a slot that hold rev+1
+	marks   uint64 // the other bits, in both slots of a word
 	limit   hg.Rev // revisions that fit
 
 	// covered is the number of revisions that are in the table.
 	covered atomic.Int32
 }
+
+// A bucket is four slots, two in each word, the first in the low half. The
+// words are loaded and stored atomically.
+type bucket [2]uint64
 
 const (
 	slotsPerEntryNum, slotsPerEntryDen = 22, 10
@@ -61,34 +63,54 @@ const (
 	minTableEntries                    = 64
 )
 
+// lanes has the lowest bit of each of the two slots in a word.
+const lanes = 1<<32 | 1
+
 // hashKey makes the place of a node in the table unforeseeable, or a client
 // could send nodes that all begin their search at the same slot.
 var hashKey = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
 
+// words is a node in registers. A node that is passed on by value is copied to
+// the stack, and a processor that reads such a copy late in a lookup stops
+// overlapping it with the next one.
+type words struct {
+	mid, last uint64 // bytes 4 to 11 and 12 to 19
+	first     uint32 // bytes 0 to 3
+}
+
+func wordsOf(n *hg.Node) words {
+	return words{
+		binary.LittleEndian.Uint64(n[4:]),
+		binary.LittleEndian.Uint64(n[12:]),
+		binary.LittleEndian.Uint32(n[:]),
+	}
+}
+
+func (w words) isNull() bool { return w == words{} }
+
 // hash spreads a node over 64 bits. Nodes are SHA-1 already; the key is there
 // against those who choose them.
-func hash(node *hg.Node) uint64 {
-	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(node[:])^hashKey[0], hashKey[1])
+func (w words) hash() uint64 {
+	hi, lo := bits.Mul64(w.mid^hashKey[0], hashKey[1])
 	return hi ^ lo
 }
 
 func newNodeTable(entries hg.Rev) *nodeTable {
 	entries = max(entries, minTableEntries)
-	buckets := uint64(entries) * slotsPerEntryNum / slotsPerEntryDen / bucketSlots
+	buckets := int64(entries) * slotsPerEntryNum / slotsPerEntryDen / bucketSlots
 	t := &nodeTable{
-		words:   make([]uint64, 2*buckets),
-		buckets: buckets,
+		buckets: make([]bucket, buckets),
 		limit:   hg.Rev(min(buckets*bucketSlots*maxLoadNum/maxLoadDen, maxChunkLen-1)),
 	}
 	t.revMask = 1<<bits.Len32(uint32(t.limit)) - 1
+	t.marks = uint64(^t.revMask) * lanes
 	return t
 }
 
-// bucket returns where the search for a node of hash h begins, as an index of
-// words.
+// bucket returns where the search for a node of hash h begins.
 func (t *nodeTable) bucket(h uint64) uint64 {
-	hi, _ := bits.Mul64(h, t.buckets)
-	return 2 * hi
+	hi, _ := bits.Mul64(h, uint64(len(t.buckets)))
+	return hi
 }
 
 // mark returns the bits of h that stand above the rev in a slot. They are low
@@ -96,66 +118,106 @@ func (t *nodeTable) bucket(h uint64) uint64 {
 func (t *nodeTable) mark(h uint64) uint32 { return uint32(h<<7) &^ t.revMask }
 
 // insert adds rev. The caller holds nodeIndex.mu, and the table has room.
-func (t *nodeTable) insert(node *hg.Node, rev hg.Rev) {
-	h := hash(node)
+func (t *nodeTable) insert(node words, rev hg.Rev) {
+	h := node.hash()
 	slot := uint64(t.mark(h) | uint32(rev+1))
-	for i := t.bucket(h); ; i++ {
-		if i == uint64(len(t.words)) {
+	for i := t.bucket(h); !t.buckets[i].put(slot); {
+		if i++; i == uint64(len(t.buckets)) {
 			i = 0
-		}
-		w := atomic.LoadUint64(&t.words[i])
-		switch {
-		case uint32(w) == 0:
-			atomic.StoreUint64(&t.words[i], slot)
-			return
-		case w>>32 == 0:
-			atomic.StoreUint64(&t.words[i], w|slot<<32)
-			return
 		}
 	}
 }
 
-// lanes has the lowest bit of each of the two slots in a word.
-const lanes = 1<<32 | 1
+// put takes the first free slot, and returns false if there is none.
+func (b *bucket) put(slot uint64) bool {
+	for i := range b {
+		w := atomic.LoadUint64(&b[i])
+		switch {
+		case uint32(w) == 0:
+			atomic.StoreUint64(&b[i], slot)
+			return true
+		case w>>32 == 0:
+			atomic.StoreUint64(&b[i], w|slot<<32)
+			return true
+		}
+	}
+	return false
+}
+
+// load returns the words of b.
+func (b *bucket) load() (w0, w1 uint64) {
+	return atomic.LoadUint64(&b[0]), atomic.LoadUint64(&b[1])
+}
 
 // zeroLanes has the highest bit of each slot of x that is 0, and no other bit.
-func zeroLanes(x uint64) uint64 {
-	const low = 0x7fffffff * lanes
-	return ^((x&low + low) | x | low)
+// It is exact because no slot of x is 1: bit 0 is never part of a mark.
+func zeroLanes(x uint64) uint64 { return (x - lanes) &^ x & (lanes << 31) }
+
+// matches returns the slots of a bucket that have the mark h, as bits: 0 and 32
+// stand for the slots of w0, 1 and 33 for those of w1.
+func (t *nodeTable) matches(w0, w1, h uint64) uint64 {
+	mark := uint64(uint32(h<<7)) * lanes
+	return zeroLanes((w0^mark)&t.marks)>>31 | zeroLanes((w1^mark)&t.marks)>>30
+}
+
+// rev returns the rev in the first slot of found, which is not 0. In a free
+// slot it is -1, which is too large when it is taken as unsigned.
+func (t *nodeTable) rev(w0, w1, found uint64) uint32 {
+	at := bits.TrailingZeros64(found)
+	word := w0 ^ (w0^w1)&-uint64(at&1)
+	return uint32(word>>(at&32))&t.revMask - 1
 }
 
 // find returns the rev of node in s.
-func (t *nodeTable) find(s *state, node *hg.Node) (hg.Rev, bool) {
-	h := hash(node)
-	mark := uint64(t.mark(h)) * lanes
-	marks := uint64(^t.revMask) * lanes
+func (t *nodeTable) find(s *state, node words) (hg.Rev, bool) {
+	h := node.hash()
 	for i := t.bucket(h); ; {
-		w0, w1 := atomic.LoadUint64(&t.words[i]), atomic.LoadUint64(&t.words[i+1])
-		// Bits 0 and 32 stand for the slots of w0, bits 1 and 33 for those of w1.
-		found := zeroLanes((w0^mark)&marks)>>31 | zeroLanes((w1^mark)&marks)>>30
-		for ; found != 0; found &= found - 1 {
-			at := bits.TrailingZeros64(found)
-			word := w0 ^ (w0^w1)&-uint64(at&1)
-			// A free slot has rev -1 here, which is too large for an unsigned.
-			rev := uint32(word>>(at&32))&t.revMask - 1
-			if rev < uint32(s.n) && sameNode(s.entry(hg.Rev(rev)).node(), node) {
+		w0, w1 := t.buckets[i].load()
+		for found := t.matches(w0, w1, h); found != 0; found &= found - 1 {
+			rev := t.rev(w0, w1, found)
+			if rev < uint32(s.n) && wordsOf(s.entry(hg.Rev(rev)).node()) == node {
 				return hg.Rev(rev), true
 			}
 		}
 		if w1>>32 == 0 {
 			return hg.NullRev, false
 		}
-		if i += 2; i == uint64(len(t.words)) {
+		if i++; i == uint64(len(t.buckets)) {
 			i = 0
 		}
 	}
 }
 
-// sameNode is *a == *b without a call.
-func sameNode(a, b *hg.Node) bool {
-	return binary.LittleEndian.Uint64(a[:]) == binary.LittleEndian.Uint64(b[:]) &&
-		binary.LittleEndian.Uint64(a[8:]) == binary.LittleEndian.Uint64(b[8:]) &&
-		binary.LittleEndian.Uint32(a[16:]) == binary.LittleEndian.Uint32(b[16:])
+// findBatch is the number of nodes whose lookups wait for memory together.
+const findBatch = 32
+
+// findAll puts the revs of nodes, at most findBatch of them, in revs; NullRev
+// where s has none. It does one step for all nodes before it does the next
+// step, so that the processor fetches many lines at once.
+func (t *nodeTable) findAll(s *state, nodes []hg.Node, revs []hg.Rev) {
+	var hashes [findBatch]uint64
+	var fetched [findBatch]bucket
+	revs = revs[:len(nodes)]
+	for i := range nodes {
+		h := wordsOf(&nodes[i]).hash()
+		hashes[i%findBatch] = h
+		fetched[i%findBatch][0], fetched[i%findBatch][1] = t.buckets[t.bucket(h)].load()
+	}
+	for i := range nodes {
+		w := &fetched[i%findBatch]
+		revs[i] = hg.NullRev
+		if found := t.matches(w[0], w[1], hashes[i%findBatch]); found != 0 {
+			revs[i] = hg.Rev(t.rev(w[0], w[1], found))
+		}
+	}
+	for i, rev := range revs {
+		switch {
+		case uint32(rev) < uint32(s.n) && wordsOf(s.entry(rev).node()) == wordsOf(&nodes[i]):
+		case rev == hg.NullRev && fetched[i%findBatch][1]>>32 == 0:
+		default: // not the first slot that looked like it
+			revs[i], _ = t.find(s, wordsOf(&nodes[i]))
+		}
+	}
 }
 
 // cover sees to it that a table has all revisions of s.
@@ -168,29 +230,59 @@ func (x *nodeIndex) cover(s *state) *nodeTable {
 		t = newNodeTable(s.n)
 	}
 	for rev := hg.Rev(t.covered.Load()); rev < s.n; rev++ {
-		t.insert(s.entry(rev).node(), rev)
+		t.insert(wordsOf(s.entry(rev).node()), rev)
 	}
 	t.covered.Store(max(t.covered.Load(), int32(s.n)))
 	x.table.Store(t)
 	return t
 }
 
-// rev returns the rev of node in s.
-func (x *nodeIndex) rev(s *state, node *hg.Node) (hg.Rev, bool) {
+// ready returns a table that has all revisions of s, or nil if there is none.
+func (x *nodeIndex) ready(s *state) *nodeTable {
 	t := x.table.Load()
 	if t == nil || hg.Rev(t.covered.Load()) < s.n {
-		if s.n <= maxScan {
-			return s.scan(node)
-		}
+		return nil
+	}
+	return t
+}
+
+// tableFor is ready, and makes the table if s is too long to be scanned.
+func (x *nodeIndex) tableFor(s *state) *nodeTable {
+	t := x.ready(s)
+	if t == nil && s.n > maxScan {
 		t = x.cover(s)
 	}
-	return t.find(s, node)
+	return t
+}
+
+// revUnready is a lookup in a log that has no table at hand.
+func (x *nodeIndex) revUnready(s *state, node words) (hg.Rev, bool) {
+	if t := x.tableFor(s); t != nil {
+		return t.find(s, node)
+	}
+	return s.scan(node)
+}
+
+// revs puts the revs of nodes in revs, NullRev where s has none.
+func (x *nodeIndex) revs(s *state, nodes []hg.Node, revs []hg.Rev) {
+	t := x.tableFor(s)
+	if t == nil {
+		for i := range nodes {
+			revs[i], _ = s.scan(wordsOf(&nodes[i]))
+		}
+		return
+	}
+	for len(nodes) > 0 {
+		n := min(len(nodes), findBatch)
+		t.findAll(s, nodes[:n], revs[:n])
+		nodes, revs = nodes[n:], revs[n:]
+	}
 }
 
 // scan looks at every entry, the newest first.
-func (s *state) scan(node *hg.Node) (hg.Rev, bool) {
+func (s *state) scan(node words) (hg.Rev, bool) {
 	for rev := s.n - 1; rev >= 0; rev-- {
-		if sameNode(s.entry(rev).node(), node) {
+		if wordsOf(s.entry(rev).node()) == node {
 			return rev, true
 		}
 	}

