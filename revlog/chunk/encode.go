@@ -56,6 +56,9 @@ func appendZlib(dst, data []byte, level int) []byte {
 	if level <= 0 {
 		level = DefaultZlibLevel
 	}
+	if level >= DefaultZlibLevel {
+		level++ // the writer's 7 is as good as zlib's 6
+	}
 	level = min(level, zlib.BestCompression)
 	buf := bytes.NewBuffer(dst)
 	w, _ := zlibWriters[level].Get().(*zlib.Writer)
@@ -87,7 +90,13 @@ const maxSegment = 1 << 20
 func zstdEncoder(level zstd.EncoderLevel, long int) *zstd.Encoder {
 	e := &zstdEncoders[level][long]
 	e.once.Do(func() {
-		opts := []zstd.EOption{zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false)}
+		opts := []zstd.EOption{
+			zstd.WithEncoderLevel(level),
+			zstd.WithEncoderCRC(false),
+			// Short texts without repetitions, such as changesets, are all
+			// literals: by default they would not be compressed.
+			zstd.WithAllLitEntropyCompression(true),
+		}
 		if long == 0 {
 			opts = append(opts, zstd.WithSingleSegment(true))
 		}
