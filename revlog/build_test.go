@@ -19,10 +19,11 @@ type builder struct {
 	nodes       []hg.Node
 	end         int64 // of the data
 	base        []hg.Rev
+	sizes       []Size // at each length, from none on
 }
 
 func newBuilder(inline, generalDelta bool) *builder {
-	return &builder{hdr: makeHeader(inline, generalDelta)}
+	return &builder{hdr: makeHeader(inline, generalDelta), sizes: []Size{{Inline: inline}}}
 }
 
 // add appends a revision whose chunk is a delta against base, or a full text
@@ -77,6 +78,7 @@ func (b *builder) addRaw(f entryFields, chunk []byte) {
 	} else {
 		b.data = append(b.data, chunk...)
 	}
+	b.sizes = append(b.sizes, Size{len(b.nodes), b.hdr.inline(), int64(len(b.index)), int64(len(b.data))})
 }
 
 func rawChunk(b []byte) []byte {

@@ -237,7 +237,12 @@ func (l *Log) readTail(st *state, size int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	st.index, err = appendRange(st.index, f, int64(len(st.index)), size)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// Memory is taken for what is there, not for what the caller hopes for.
+	st.index, err = appendRange(st.index, f, int64(len(st.index)), min(size, info.Size))
 	return err
 }
 

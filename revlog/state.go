@@ -209,7 +209,7 @@ func (s *state) checkEntry(rev hg.Rev, e *entry) error {
 // reaches reports whether the source of s can serve size too.
 func (s *state) reaches(size Size) bool {
 	switch {
-	case size.Inline != s.size.Inline || s.n == 0:
+	case size.Inline != s.size.Inline || s.n == 0 || size.IndexBytes < s.size.IndexBytes:
 		return false // another file by the same name, or none yet
 	case s.src.mapping != nil:
 		return size.IndexBytes <= int64(len(s.src.mapping.Bytes()))
@@ -237,9 +237,6 @@ func (s *state) abandon(cur *state) error {
 // end of the file.
 func appendRange(b []byte, f vfs.File, from, to int64) ([]byte, error) {
 	n := max(0, to-from)
-	if free := int64(cap(b) - len(b)); n > free && n > math.MaxInt-int64(len(b)) {
-		return nil, fmt.Errorf("index of %d bytes", to)
-	}
 	b = slices.Grow(b, int(n))
 	got, err := f.ReadAt(b[len(b):len(b)+int(n)], from)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
