@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 var (
@@ -65,12 +66,28 @@ func WriteAtomic(fsys FS, name string, data []byte, sync bool) error {
 	return fsys.SyncDir(Dir(name))
 }
 
+const (
+	tempSuffix     = ".tmp"
+	tempDigitBytes = 8
+)
+
 // TempName returns a new name beside name for a file that will replace it. It
 // ends in ".tmp", so that a leftover can be told.
 func TempName(name string) string {
-	var b [8]byte
+	var b [tempDigitBytes]byte
 	rand.Read(b[:])
-	return path.Join(path.Dir(name), "."+path.Base(name)+"."+hex.EncodeToString(b[:])+".tmp")
+	return path.Join(path.Dir(name), "."+path.Base(name)+"."+hex.EncodeToString(b[:])+tempSuffix)
+}
+
+// IsTempName reports whether TempName may have made the last element of name.
+func IsTempName(name string) bool {
+	base, ok := strings.CutSuffix(path.Base(name), tempSuffix)
+	if !ok || !strings.HasPrefix(base, ".") {
+		return false
+	}
+	i := strings.LastIndexByte(base, '.')
+	digits := base[i+1:]
+	return i > 0 && len(digits) == 2*tempDigitBytes && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 func writeNew(fsys FS, name string, data []byte, sync bool) (err error) {
@@ -102,6 +119,38 @@ func keepMode(fsys FS, name, tmp string) error {
 		return err
 	}
 	return fsys.Chmod(tmp, was.Mode.Perm())
+}
+
+// MkdirAllSync is MkdirAll whose new directories are durable on return.
+//
+// Order: each directory is made, then its parent synced, from the top down.
+func MkdirAllSync(fsys FS, name string) error {
+	_, err := MakeDirs(fsys, name, func(dir string) error { return fsys.SyncDir(Dir(dir)) })
+	return err
+}
+
+// MakeDirs makes name and the directories above it where they are missing, from
+// the top down, and calls made, unless it is nil, after each. It returns the
+// directories that it made.
+func MakeDirs(fsys FS, name string, made func(dir string) error) ([]string, error) {
+	if name == "" || name == "/" {
+		return nil, nil
+	}
+	there, err := Exists(fsys, name)
+	if err != nil || there {
+		return nil, err
+	}
+	dirs, err := MakeDirs(fsys, Dir(name), made)
+	if err != nil {
+		return dirs, err
+	}
+	if err := fsys.MkdirAll(name); err != nil {
+		return dirs, err
+	}
+	if made != nil {
+		err = made(name)
+	}
+	return append(dirs, name), err
 }
 
 func removeIfThere(fsys FS, name string) error {
