@@ -1,10 +1,12 @@
 package vfs_test
 
 import (
+	"errors"
 	"io"
 	"testing"
 
 	"vcsd/internal/vfs"
+	"vcsd/internal/vfs/errfs"
 )
 
 type backend struct {
@@ -17,6 +19,8 @@ func backends(t *testing.T) []backend {
 	return []backend{
 		{"os", vfs.NewOS(t.TempDir())},
 		{"sub", vfs.Sub(vfs.NewOS(t.TempDir()), "")},
+		{"mem", vfs.NewMem()},
+		{"errfs", errfs.FailNth(vfs.NewMem(), 1<<30, errors.New("never"))},
 	}
 }
 
