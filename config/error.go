@@ -1,0 +1,24 @@
+package config
+
+import "fmt"
+
+// An Error is a fault in the configuration. Its text is the one hg prints.
+type Error struct {
+	// Location is file and line, or empty.
+	Location string
+	Message  string
+	Err      error // the cause, or nil
+}
+
+func (e *Error) Error() string {
+	if e.Location == "" {
+		return "config error: " + e.Message
+	}
+	return "config error at " + e.Location + ": " + e.Message
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func errorAt(location, format string, args ...any) *Error {
+	return &Error{Location: location, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,112 @@
+package config
+
+import "strings"
+
+// Server is the section [server] (hg help config.server).
+type Server struct {
+	MaxHTTPHeaderLen   int // bytes
+	CompressionEngines []string
+	ZlibLevel          int // -1 is the engine's default
+	ZstdLevel          int
+
+	Uncompressed            bool // offer stream clones
+	UncompressedAllowSecret bool
+	PreferUncompressed      bool
+	Bundle2Stream           bool
+	DisableFullBundle       bool
+	PullBundle              bool
+
+	// CheckRelated is concurrent-push-mode: check-related, not strict.
+	CheckRelated bool
+
+	Validate               bool
+	BookmarksPushkeyCompat bool
+
+	bundle1 map[string]*bool
+}
+
+// Server reads [server].
+func (c *Config) Server() (Server, error) {
+	r := &reader{view: c.trusted, section: "server"}
+	s := Server{
+		MaxHTTPHeaderLen:        r.atLeast(1, 1024, "maxhttpheaderlen"),
+		CompressionEngines:      r.list("compressionengines"),
+		ZlibLevel:               r.int(-1, "zliblevel"),
+		ZstdLevel:               r.int(3, "zstdlevel"),
+		Uncompressed:            r.bool(true, "uncompressed"),
+		UncompressedAllowSecret: r.bool(false, "uncompressedallowsecret"),
+		PreferUncompressed:      r.bool(false, "preferuncompressed"),
+		Bundle2Stream:           r.bool(true, "bundle2.stream"),
+		DisableFullBundle:       r.bool(false, "disablefullbundle"),
+		PullBundle:              r.bool(false, "pullbundle"),
+		CheckRelated:            r.string("check-related", "concurrent-push-mode") == "check-related",
+		Validate:                r.bool(false, "validate"),
+		BookmarksPushkeyCompat:  r.bool(true, "bookmarks-pushkey-compat"),
+		bundle1:                 map[string]*bool{},
+	}
+	for _, key := range []string{"bundle1", "bundle1gd", "bundle1.pull", "bundle1gd.pull", "bundle1.push", "bundle1gd.push"} {
+		s.bundle1[key] = r.optional(key)
+	}
+	return s, r.err()
+}
+
+// Bundle1 reports whether clients older than bundle2 may do action, "pull" or
+// "push", with a repository that has the generaldelta requirement or not.
+func (s *Server) Bundle1(action string, generalDelta bool) bool {
+	for _, suffix := range []string{"." + action, ""} {
+		if v := s.bundle1["bundle1gd"+suffix]; v != nil && generalDelta {
+			return *v
+		}
+		if v := s.bundle1["bundle1"+suffix]; v != nil {
+			return *v
+		}
+	}
+	return true
+}
+
+// Exchange are the keys of other sections that change what a server exchanges.
+type Exchange struct {
+	Publish bool // phases.publish: pushed changesets become public
+
+	Obsmarkers   bool // exchange obsolescence markers (experimental.evolution)
+	Changegroup3 bool // offer changegroup version 03 without need
+
+	PostArgs bool // experimental.httppostargs
+	PushVars bool // push.pushvars.server: hand pushed variables to hooks
+}
+
+// Exchange reads them.
+func (c *Config) Exchange() (Exchange, error) {
+	phases := &reader{view: c.trusted, section: "phases"}
+	push := &reader{view: c.trusted, section: "push", faults: nil}
+	r := &reader{view: c.trusted, section: "experimental"}
+	e := Exchange{
+		Publish:      phases.bool(true, "publish"),
+		Changegroup3: r.bool(false, "changegroup3"),
+		PostArgs:     r.bool(false, "httppostargs"),
+		PushVars:     push.bool(false, "pushvars.server"),
+	}
+	create := c.evolution(r, "createmarkers")
+	e.Obsmarkers = create && c.evolution(r, "exchange")
+	r.faults = append(append(r.faults, phases.faults...), push.faults...)
+	return e, r.err()
+}
+
+// evolution reads one of the options on obsolescence: its own key, or else the
+// general one, which is a switch or a list of options.
+func (c *Config) evolution(r *reader, option string) bool {
+	if v := r.optional("evolution." + option); v != nil {
+		return *v
+	}
+	general, _ := c.Get("experimental", "evolution")
+	if v, ok := ParseBool(general); ok {
+		return v
+	}
+	own, _ := c.Get("experimental", "evolution.createmarkers")
+	for _, word := range ParseList(general) {
+		if word == "all" || word == option {
+			return true
+		}
+	}
+	return option == "createmarkers" && strings.TrimSpace(own) != ""
+}
