@@ -11,6 +11,7 @@ import (
 
 	"vcsd/hg"
 	"vcsd/internal/vfs"
+	"vcsd/revlog/chunk"
 )
 
 // syntheticIndex returns the index of n revisions in a line with random nodes.
@@ -100,40 +101,31 @@ func lookups(s *Snapshot, hit bool) []hg.Node {
 	return nodes
 }
 
+// BenchmarkRev looks nodes up in random order: one by one, many at once, and in
+// a Go map in the same run. With next=known the node to look for does not
+// depend on the answer before, so that lookups can overlap.
 func BenchmarkRev(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		l := openBench(b, benchIndex(b, n), Options{Mapped: true})
 		s := l.Snapshot()
-		gomap := make(map[hg.Node]hg.Rev)
+		twin := make(map[hg.Node]hg.Rev)
 		for rev := range hg.Rev(n) {
-			gomap[s.Node(rev)] = rev
+			twin[s.Node(rev)] = rev
 		}
 		for _, kind := range []string{"hit", "miss"} {
 			nodes := lookups(s, kind == "hit")
-			b.Run(fmt.Sprintf("revs=%d/%s/impl=table", n, kind), func(b *testing.B) {
-				b.ReportAllocs()
-				i, found := 0, 0
-				for b.Loop() {
-					if _, ok := s.Rev(nodes[i]); ok {
-						found++
-					}
-					if i++; i == len(nodes) {
-						i = 0
-					}
-				}
+			name := fmt.Sprintf("revs=%d/kind=%s", n, kind)
+			b.Run(name+"/next=known/impl=table", func(b *testing.B) {
+				benchRev(b, nodes, 0, s.Rev)
 				b.ReportMetric(float64(16*len(l.nodes.table.Load().buckets))/float64(n), "B/entry")
 			})
-			b.Run(fmt.Sprintf("revs=%d/%s/impl=gomap", n, kind), func(b *testing.B) {
-				b.ReportAllocs()
-				i, found := 0, 0
-				for b.Loop() {
-					if _, ok := gomap[nodes[i]]; ok {
-						found++
-					}
-					if i++; i == len(nodes) {
-						i = 0
-					}
-				}
+			b.Run(name+"/next=known/impl=batch", func(b *testing.B) { benchRevs(b, nodes, s) })
+			b.Run(name+"/next=known/impl=map", func(b *testing.B) {
+				benchRev(b, nodes, 0, func(node hg.Node) (hg.Rev, bool) { rev, ok := twin[node]; return rev, ok })
+			})
+			b.Run(name+"/next=depends/impl=table", func(b *testing.B) { benchRev(b, nodes, 1, s.Rev) })
+			b.Run(name+"/next=depends/impl=map", func(b *testing.B) {
+				benchRev(b, nodes, 1, func(node hg.Node) (hg.Rev, bool) { rev, ok := twin[node]; return rev, ok })
 			})
 		}
 		s.Close()
@@ -143,26 +135,98 @@ func BenchmarkRev(b *testing.B) {
 	}
 }
 
+// benchRev looks up one node after the other; the last answer, masked, decides
+// which one is next.
+func benchRev(b *testing.B, nodes []hg.Node, mask hg.Rev, find func(hg.Node) (hg.Rev, bool)) {
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		rev, _ := find(nodes[i])
+		if i += 1 + int(rev&mask); i >= len(nodes) {
+			i = 0
+		}
+	}
+}
+
+func benchRevs(b *testing.B, nodes []hg.Node, s *Snapshot) {
+	b.ReportAllocs()
+	revs := make([]hg.Rev, 0, 1000)
+	i, left := 0, 0
+	for b.Loop() {
+		if left--; left < 0 {
+			revs = s.Revs(revs[:0], nodes[i:i+1000])
+			i, left = (i+1000)%len(nodes), 999
+		}
+	}
+}
+
 func BenchmarkText(b *testing.B) {
-	for _, chain := range []int{1, 10, 100, 1000} {
-		for _, inline := range []bool{true, false} {
-			b.Run(fmt.Sprintf("chain=%d/inline=%v", chain, inline), func(b *testing.B) {
-				log := newBuilder(inline, true)
-				text := bytes.Repeat([]byte("path/of/a/file\x000123456789012345678901234567890123456789\n"), 2000)
-				for rev := range hg.Rev(chain) {
+	engines := map[string]chunk.Engine{"none": chunk.None, "zlib": chunk.Zlib, "zstd": chunk.Zstd}
+	for _, chain := range []int{0, 10, 100, 1000} {
+		for _, name := range []string{"none", "zlib", "zstd"} {
+			b.Run(fmt.Sprintf("chain=%d/engine=%s", chain, name), func(b *testing.B) {
+				log := newBuilder(false, true)
+				log.engine = engines[name]
+				text := manifestText(2000)
+				for rev := range hg.Rev(chain + 1) {
 					text = bytes.Clone(text)
-					copy(text[int(rev)*57%len(text):], "changed")
+					copy(text[int(rev)*7919%2000*manifestLine+16:], fmt.Sprintf("%040x", rev*7919))
 					log.add(text, rev-1, -1, max(rev-1, 0))
 				}
 				s := log.open(b, Options{})
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := s.Text(hg.Rev(chain - 1)); err != nil {
+					if _, err := s.Text(hg.Rev(chain)); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		}
+	}
+}
+
+const manifestLine = 57
+
+// manifestText returns a manifest of n files, manifestLine bytes each.
+func manifestText(n int) []byte {
+	rng := rand.New(rand.NewPCG(3, 3))
+	var b []byte
+	for i := range n {
+		b = fmt.Appendf(b, "dir/file%07d\x00%016x%016x%08x\n", i, rng.Uint64(), rng.Uint64(), rng.Uint32())
+	}
+	return b
+}
+
+// BenchmarkWalk reads all texts of a log in order, as verify and the building
+// of caches do.
+func BenchmarkWalk(b *testing.B) {
+	for _, how := range []string{"snapshot", "reader"} {
+		b.Run("how="+how, func(b *testing.B) {
+			dir := b.TempDir()
+			log := newBuilder(false, true).history(rand.New(rand.NewPCG(1, 1)), 1000)
+			for name, data := range log.files() {
+				if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+					b.Fatal(err)
+				}
+			}
+			l := openBench(b, vfs.NewOS(dir), Options{Mapped: true})
+			defer l.Close()
+			s := l.Snapshot()
+			defer s.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				text := s.Text
+				if how == "reader" {
+					text = s.Reader(0).Text
+				}
+				for rev := range s.n {
+					if _, err := text(rev); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(s.n), "ns/text")
+		})
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"vcsd/hg"
+	"vcsd/revlog/chunk"
 	"vcsd/revlog/delta"
 )
 
-// builder makes the files of a log in memory, with chunks that are not
-// compressed.
+// builder makes the files of a log in memory.
 type builder struct {
+	engine      chunk.Engine // not compressed unless set
 	hdr         header
 	index, data []byte
 	texts       [][]byte
@@ -40,7 +41,7 @@ func (b *builder) add(text []byte, p1, p2, base hg.Rev) hg.Node {
 	}
 	f := entryFields{TextLen: int32(len(text)), Base: b.storedBase(rev, base), P1: p1, P2: p2, Link: rev,
 		Node: hg.HashText(b.node(p1), b.node(p2), text)}
-	b.addRaw(f, rawChunk(stored))
+	b.addRaw(f, chunk.Encode(nil, stored, b.engine, 0))
 	b.texts = append(b.texts, text)
 	b.base = append(b.base, base)
 	return f.Node
@@ -65,27 +66,20 @@ func (b *builder) node(rev hg.Rev) hg.Node {
 }
 
 // addRaw appends an entry and its chunk; offset and length are filled in.
-func (b *builder) addRaw(f entryFields, chunk []byte) {
-	f.Offset, f.ChunkLen = b.end, int32(len(chunk))
+func (b *builder) addRaw(f entryFields, stored []byte) {
+	f.Offset, f.ChunkLen = b.end, int32(len(stored))
 	b.index = f.append(b.index)
 	if len(b.nodes) == 0 {
 		putHeader(b.index, b.hdr)
 	}
 	b.nodes = append(b.nodes, f.Node)
-	b.end += int64(len(chunk))
+	b.end += int64(len(stored))
 	if b.hdr.inline() {
-		b.index = append(b.index, chunk...)
+		b.index = append(b.index, stored...)
 	} else {
-		b.data = append(b.data, chunk...)
+		b.data = append(b.data, stored...)
 	}
 	b.sizes = append(b.sizes, Size{len(b.nodes), b.hdr.inline(), int64(len(b.index)), int64(len(b.data))})
-}
-
-func rawChunk(b []byte) []byte {
-	if len(b) == 0 || b[0] == 0 {
-		return b
-	}
-	return append([]byte{'u'}, b...)
 }
 
 // history adds n revisions with deltas, merges and full texts in between.

@@ -41,17 +41,23 @@ func (r *Reader) chunk(rev hg.Rev) ([]byte, error) {
 	return r.at(rev, x)
 }
 
-// at returns the bytes of the data file at x, on behalf of rev.
-func (r *Reader) at(rev hg.Rev, x extent) ([]byte, error) {
-	winEnd := r.winOff + int64(len(r.win))
-	if x.off >= r.winOff && x.end() <= winEnd {
-		return r.win[x.off-r.winOff : x.end()-r.winOff : x.end()-r.winOff], nil
+// inWindow returns the bytes at x if the window has them.
+func (r *Reader) inWindow(x extent) ([]byte, bool) {
+	if x.off < r.winOff || x.end() > r.winOff+int64(len(r.win)) {
+		return nil, x.len == 0
 	}
-	if x.len == 0 {
-		return nil, nil
+	from := x.off - r.winOff
+	return r.win[from : from+x.len : from+x.len], true
+}
+
+// at returns the bytes of the data file at x, on behalf of rev. They become the
+// window, with what is read ahead.
+func (r *Reader) at(rev hg.Rev, x extent) ([]byte, error) {
+	if b, ok := r.inWindow(x); ok {
+		return b, nil
 	}
 	extra := int64(0)
-	if x.off >= r.winOff && x.off <= winEnd+maxGapBytes {
+	if x.off >= r.winOff && x.off <= r.winOff+int64(len(r.win))+maxGapBytes {
 		extra = min(r.ahead, max(0, r.s.size.DataBytes-x.end()))
 	}
 	b, err := r.s.src.data.read(r.spare(), x.off, x.len, extra)
@@ -72,41 +78,59 @@ func (r *Reader) spare() []byte {
 }
 
 // readChain returns the chunks of chain, which ascends. Those that lie close
-// to one another come with one read. They are valid until the next read.
+// to one another come with one read. They are valid until the next call of r.
 func (r *Reader) readChain(chain []hg.Rev) ([][]byte, error) {
-	chunks := r.chunks[:0]
-	defer func() { r.chunks = chunks[:0] }()
+	r.chunks = r.chunks[:0]
 	if r.s.pos != nil {
-		for _, rev := range chain {
-			c, err := r.chunk(rev)
-			if err != nil {
-				return nil, err
-			}
-			chunks = append(chunks, c)
-		}
-		return chunks, nil
+		return r.chainInline(chain)
 	}
-	for len(chain) > 0 {
+	for inWindow := false; len(chain) > 0; {
 		n, span, err := r.s.run(chain)
 		if err != nil {
 			return nil, err
 		}
-		b, err := r.at(chain[n-1], span)
+		b, ok := r.inWindow(span)
+		switch {
+		case ok:
+			inWindow = true
+		case n < len(chain):
+			// The window is for what comes after the chain's end.
+			b, err = r.s.src.data.read(nil, span.off, span.len, 0)
+			if err != nil {
+				return nil, r.s.dataError(chain[n-1], err)
+			}
+		default:
+			if inWindow {
+				r.win = nil // its memory has chunks of this chain
+			}
+			if b, err = r.at(chain[n-1], span); err != nil {
+				return nil, err
+			}
+		}
+		r.cut(b, span, chain[:n])
+		chain = chain[n:]
+	}
+	return r.chunks, nil
+}
+
+func (r *Reader) chainInline(chain []hg.Rev) ([][]byte, error) {
+	for _, rev := range chain {
+		c, err := r.chunk(rev)
 		if err != nil {
 			return nil, err
 		}
-		for _, rev := range chain[:n] {
-			x, _ := r.s.extent(rev) // run has seen it
-			from := x.off - span.off
-			chunks = append(chunks, b[from:from+x.len:from+x.len])
-		}
-		chain = chain[n:]
-		if len(chain) > 0 {
-			// The next read must not go where these chunks are.
-			r.win = nil
-		}
+		r.chunks = append(r.chunks, c)
 	}
-	return chunks, nil
+	return r.chunks, nil
+}
+
+// cut adds to r.chunks those of revs, which lie in b, the bytes at span.
+func (r *Reader) cut(b []byte, span extent, revs []hg.Rev) {
+	for _, rev := range revs {
+		x, _ := r.s.extent(rev) // run has seen that there is no error
+		from := x.off - span.off
+		r.chunks = append(r.chunks, b[from:from+x.len:from+x.len])
+	}
 }
 
 // run returns how many of the first revisions of chain lie close together in

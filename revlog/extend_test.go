@@ -281,3 +281,36 @@ func readWhile(t *testing.T, l *Log, b *builder, published *atomic.Int64, revs i
 		s.Close()
 	}
 }
+
+// Somebody else appends, and may be in the middle of it.
+func TestExtendToFile(t *testing.T) {
+	for _, shape := range shapes {
+		t.Run(shape.name, func(t *testing.T) {
+			g := newGrower(t, shape.inline, shape.generalDelta, 30)
+			l := g.open(Options{Mapped: shape.mapped, Inline: shape.inline})
+			for _, n := range []int{0, 1, 1, 2, 25, 30} {
+				g.grow(g.sizeAt(n))
+				if n < 30 && n > 0 {
+					// A torn tail: part of the next entry, which has its data.
+					next := g.sizeAt(n + 1)
+					if !shape.inline {
+						g.write("log.d", g.b.data[:next.DataBytes])
+					}
+					g.write("log.i", g.b.index[:g.sizeAt(n).IndexBytes+40])
+				}
+				if err := l.ExtendToFile(); err != nil {
+					t.Fatalf("at %d: %v", n, err)
+				}
+				s := l.Snapshot()
+				checkPrefix(t, s, g.b, n)
+				s.Close()
+			}
+			if err := os.Truncate(filepath.Join(g.dir, "log.i"), g.sizeAt(10).IndexBytes); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.ExtendToFile(); !errors.Is(err, errShrunk) {
+				t.Errorf("after a strip: %v, want errShrunk", err)
+			}
+		})
+	}
+}

@@ -124,14 +124,23 @@ func (l *Log) initSource(src *source) {
 // Snapshot returns the log as it is now. The caller closes it. It panics after
 // Close of the log.
 func (l *Log) Snapshot() *Snapshot {
+	s, ok := l.TrySnapshot()
+	if !ok {
+		panic("revlog: Snapshot of " + l.radix + " after Close")
+	}
+	return s
+}
+
+// TrySnapshot is Snapshot for a log that somebody may have closed meanwhile.
+func (l *Log) TrySnapshot() (*Snapshot, bool) {
 	for {
 		st := l.cur.Load()
 		if st == nil {
-			panic("revlog: Snapshot of " + l.radix + " after Close")
+			return nil, false
 		}
 		// A source that is gone was replaced since the load: look again.
 		if st.src.acquire() {
-			return &Snapshot{state: *st}
+			return &Snapshot{state: *st}, true
 		}
 	}
 }

@@ -40,9 +40,11 @@ type Reader struct {
 	lastRev  hg.Rev
 	lastText []byte
 
-	chain  []hg.Rev
+	chain  []hg.Rev // scratch, as all below
 	chunks [][]byte
 	deltas [][]byte
+	arena  []byte // decoded deltas, one after the other
+	ends   []int  // where each of them ends
 }
 
 // defaultAhead suits a walk over a whole log.
@@ -60,13 +62,21 @@ func (s *Snapshot) Reader(readAhead int64) *Reader {
 // readers are those of the methods of Snapshot.
 var readers = sync.Pool{New: func() any { return new(Reader) }}
 
+// maxKeptBytes is the largest scratch memory that waits in the pool.
+const maxKeptBytes = 1 << 20
+
 // once runs f with a Reader that reads nothing ahead.
 func (s *Snapshot) once(f func(*Reader) ([]byte, error)) ([]byte, error) {
 	r := readers.Get().(*Reader)
-	*r = Reader{s: s, lastRev: hg.NullRev, chain: r.chain[:0]}
+	r.s, r.lastRev = s, hg.NullRev
 	b, err := f(r)
-	*r = Reader{chain: r.chain}
-	readers.Put(r)
+	// What was read belongs to the caller now.
+	r.s, r.win, r.winOff, r.lastText = nil, nil, 0, nil
+	clear(r.chunks[:cap(r.chunks)])
+	clear(r.deltas[:cap(r.deltas)])
+	if cap(r.arena) <= maxKeptBytes {
+		readers.Put(r)
+	}
 	return b, err
 }
 
@@ -104,7 +114,7 @@ func (r *Reader) Delta(rev hg.Rev) (b []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.decode(rev, c)
+		return r.decode(nil, rev, c)
 	})
 }
 
@@ -218,25 +228,56 @@ func (r *Reader) assemble(chain []hg.Rev, chunks [][]byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := r.s.log.o.MaxTextBytes
-	deltas, pending := r.deltas[:0], 0
-	defer func() { clear(deltas); r.deltas = deltas[:0] }()
-	for i := first; i < len(chain); i++ {
-		d, err := r.decode(chain[i], chunks[i])
+	chain, chunks = chain[first:], chunks[first:]
+	for len(chain) > 0 {
+		n, err := r.decodeDeltas(chain, chunks, 2*len(text)+maxPendingBytes)
 		if err != nil {
 			return nil, err
 		}
-		deltas = append(deltas, d)
-		pending += len(d)
-		if pending < 2*len(text)+maxPendingBytes && i+1 < len(chain) {
-			continue
+		text, err = delta.ApplyChain(nil, text, r.deltas, r.s.log.o.MaxTextBytes)
+		if err != nil {
+			return nil, r.s.dataError(chain[n-1], err)
 		}
-		if text, err = delta.ApplyChain(nil, text, deltas, limit); err != nil {
-			return nil, r.s.dataError(chain[i], err)
-		}
-		deltas, pending = deltas[:0], 0
+		chain, chunks = chain[n:], chunks[n:]
 	}
 	return text, nil
+}
+
+// decodeDeltas puts the first n of the deltas in r.deltas: all, or as many as
+// there are until they exceed limit bytes.
+func (r *Reader) decodeDeltas(chain []hg.Rev, chunks [][]byte, limit int) (n int, err error) {
+	r.arena, r.ends, r.deltas = r.arena[:0], r.ends[:0], r.deltas[:0]
+	for n < len(chain) && len(r.arena) <= limit {
+		arena := withRoom(r.arena, 8*len(chunks[n]))
+		b, err := r.decode(arena, chain[n], chunks[n])
+		if err != nil {
+			return 0, err
+		}
+		if cap(b) < cap(arena) {
+			// A decoder that stayed in place cut the capacity to its limit.
+			b = arena[:len(b)]
+		}
+		r.arena = b
+		r.ends = append(r.ends, len(r.arena))
+		n++
+	}
+	// Only now: the arena moves while it grows.
+	from := 0
+	for _, to := range r.ends {
+		r.deltas = append(r.deltas, r.arena[from:to])
+		from = to
+	}
+	return n, nil
+}
+
+// withRoom returns b with a capacity for n bytes more at least. A decoder that
+// has to make room by itself makes just as much as it needs, and would copy b
+// for every delta.
+func withRoom(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	return slices.Grow(b, max(n, len(b), 4096))
 }
 
 // start returns the text that the chain's deltas apply to, and where in the
@@ -244,7 +285,10 @@ func (r *Reader) assemble(chain []hg.Rev, chunks [][]byte) ([]byte, error) {
 func (r *Reader) start(rev hg.Rev, chunk []byte) (text []byte, first int, err error) {
 	switch base := r.s.DeltaBase(rev); {
 	case base == rev:
-		text, err = r.decode(rev, chunk)
+		// A length that damage made up must not cost memory: a chunk of zlib
+		// makes at most some thousand bytes of each of its own.
+		hint := min(max(int64(r.s.entry(rev).textLen()), 0), r.s.log.o.MaxTextBytes, 1000*int64(len(chunk)))
+		text, err = r.decode(make([]byte, 0, hint), rev, chunk)
 		return text, 1, err
 	case base == hg.NullRev:
 		return nil, 0, nil
@@ -263,11 +307,11 @@ func (s *Snapshot) decodedLimit(rev hg.Rev) int64 {
 	return limit + limit/4 + 4096
 }
 
-// decode decompresses the chunk of rev.
-func (r *Reader) decode(rev hg.Rev, stored []byte) ([]byte, error) {
-	b, err := chunk.Decode(nil, stored, r.s.decodedLimit(rev))
+// decode appends to dst what the chunk of rev decompresses to.
+func (r *Reader) decode(dst []byte, rev hg.Rev, stored []byte) ([]byte, error) {
+	b, err := chunk.Decode(dst, stored, r.s.decodedLimit(rev))
 	if err != nil {
-		return nil, r.s.dataError(rev, err)
+		return dst, r.s.dataError(rev, err)
 	}
 	return b, nil
 }
