@@ -1,8 +1,10 @@
 package chunk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -16,62 +18,85 @@ const (
 	maxBlock = 128 << 10
 )
 
-var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+// blockSlack is capacity beyond the content with which the decoder is faster.
+const blockSlack = 16
+
+// maxWindow is the longest window of a frame that is decoded as a stream: as
+// much as zstd itself accepts unless told otherwise.
+const maxWindow = 128 << 20
+
+var errFrames = fmt.Errorf("%w: more in the zstd frame than it claims", ErrCorrupt)
+
+// unzstd appends the content of the zstd frame in chunk.
+func unzstd(dst, chunk []byte, maxLen int64) ([]byte, error) {
+	var h zstd.Header
+	if err := h.Decode(chunk); err != nil {
+		return dst, zstdError(err)
+	}
+	if !h.HasFCS {
+		// hg leaves the size out where the data is beyond 1 MB.
+		return unzstdStream(dst, chunk, maxLen)
+	}
+	most := (uint64(len(chunk))/minBlock + 1) * maxBlock
+	if h.FrameContentSize > most {
+		return dst, fmt.Errorf("%w: zstd frame claims %d bytes", ErrCorrupt, h.FrameContentSize)
+	}
+	if h.FrameContentSize > uint64(maxLen) {
+		return dst, tooLarge(maxLen)
+	}
+	return unzstdSized(dst, chunk, int(h.FrameContentSize))
+}
+
+func zstdError(err error) error { return fmt.Errorf("%w: zstd: %w", ErrCorrupt, err) }
+
+var sizedDecoder = sync.OnceValue(func() *zstd.Decoder {
 	// Without a reader the options are all there is to go wrong.
 	d, _ := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(0),
 		zstd.WithDecodeAllCapLimit(true),
-		// A frame that fits in one segment claims a window as long as itself;
-		// the capacity of the result is the limit that counts.
+		// A frame of one segment claims a window as long as itself; the
+		// capacity of the result is the limit that counts.
 		zstd.WithDecoderMaxWindow(1<<32))
 	return d
 })
 
-// unzstd appends the content of the zstd frames in chunk.
-func unzstd(dst, chunk []byte, maxLen int64) ([]byte, error) {
-	var h zstd.Header
-	if err := h.Decode(chunk); err != nil {
-		return dst, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
+// unzstdSized decodes a frame that holds size bytes.
+func unzstdSized(dst, chunk []byte, size int) ([]byte, error) {
+	dst = slices.Grow(dst, size+blockSlack)
+	limited := dst[: len(dst) : len(dst)+size+blockSlack]
+	out, err := sizedDecoder().DecodeAll(chunk, limited)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), err == nil && len(out) != len(dst)+size:
+		return dst, errFrames
+	case err != nil:
+		return dst, zstdError(err)
 	}
-	most := (int64(len(chunk))/minBlock + 1) * maxBlock
-	limit := min(maxLen, most)
-	if h.HasFCS {
-		if h.FrameContentSize > uint64(most) {
-			return dst, fmt.Errorf("%w: zstd frame claims %d bytes", ErrCorrupt, h.FrameContentSize)
-		}
-		if h.FrameContentSize > uint64(maxLen) {
-			return dst, tooLarge(maxLen)
-		}
-		limit = int64(h.FrameContentSize)
-	}
-	return unzstdInto(dst, chunk, h.HasFCS, limit, maxLen)
+	// The result lies in dst; give back the rest of its capacity.
+	return dst[:len(out)], nil
 }
 
-// firstGuess is the room for a frame that doesn't tell its size. hg writes
-// such frames only for data beyond 1 MB.
-const firstGuess = 4
+var streamDecoders = sync.Pool{New: func() any {
+	d, _ := zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(1), // starts no goroutines
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
+	return d
+}}
 
-// unzstdInto decodes into room for limit bytes at most. If the size isn't
-// known it starts with less room and doubles it.
-func unzstdInto(dst, chunk []byte, sized bool, limit, maxLen int64) ([]byte, error) {
-	room := limit
-	if !sized {
-		room = min(limit, firstGuess*int64(len(chunk)))
+// unzstdStream decodes a frame of unknown size.
+func unzstdStream(dst, chunk []byte, maxLen int64) ([]byte, error) {
+	d := streamDecoders.Get().(*zstd.Decoder)
+	defer streamDecoders.Put(d)
+	if err := d.Reset(bytes.NewReader(chunk)); err != nil {
+		return dst, zstdError(err)
 	}
-	for {
-		dst = slices.Grow(dst, int(room))
-		// The capacity is the decoder's limit: allow exactly room.
-		out, err := zstdDecoder().DecodeAll(chunk, dst[:len(dst):len(dst)+int(room)])
-		switch {
-		case err == nil:
-			return out, nil
-		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
-			return dst, fmt.Errorf("%w: zstd: %w", ErrCorrupt, err)
-		case sized:
-			return dst, fmt.Errorf("%w: zstd: more than one frame", ErrCorrupt)
-		case room == limit:
-			return dst, tooLarge(maxLen)
-		}
-		room = min(limit, 2*room)
+	out := bytes.NewBuffer(dst)
+	n, err := io.Copy(out, io.LimitReader(d, min(maxLen, int64(maxInt-1))+1))
+	switch {
+	case err != nil:
+		return dst, zstdError(err)
+	case n > maxLen:
+		return dst, tooLarge(maxLen)
 	}
+	return out.Bytes(), nil
 }
