@@ -12,7 +12,7 @@ package delta
 type box struct{ a0, a1, b0, b1 int }
 
 const (
-	workSteps = 1 << 25 // about how many steps a diff may cost in all
+	workSteps = 1 << 23 // about how many steps a diff may cost in all
 	minCost   = 16
 	maxCost   = 1024
 )
