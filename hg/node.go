@@ -75,3 +75,12 @@ func HashText(p1, p2 Node, text []byte) Node {
 	h.Write(text)
 	return Node(h.Sum(nil))
 }
+
+// MarshalText returns n as 40 hexadecimal digits.
+func (n Node) MarshalText() ([]byte, error) { return n.AppendHex(nil), nil }
+
+// UnmarshalText reads 40 hexadecimal digits.
+func (n *Node) UnmarshalText(b []byte) (err error) {
+	*n, err = ParseNode(b)
+	return err
+}

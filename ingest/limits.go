@@ -1,0 +1,41 @@
+package ingest
+
+import "time"
+
+// Limits bound what one push may ask for. Zero means the default.
+type Limits struct {
+	// MaxPushBytes is the size of a bundle as sent, in bytes. 0 means 8 GiB.
+	MaxPushBytes int64
+	// MaxTextBytes is the size of one revision's full text, in bytes. 0 means
+	// 2 GiB - 1, the most that a revlog can hold.
+	MaxTextBytes int64
+	// MaxChangesets is how many new changesets a push may bring. 0 means
+	// 10 million.
+	MaxChangesets int
+	// MaxPartBytes is the size of a part of checks, phases or bookmarks, in
+	// bytes. 0 means 32 MiB.
+	MaxPartBytes int64
+	// LockWait is how long the sequencer waits for a local hg that holds the
+	// store's lock. 0 means 10 minutes, hg's ui.timeout.
+	LockWait time.Duration
+	// PublishWait is how long a push waits for its leases and its
+	// transaction. 0 means 1 minute.
+	PublishWait time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.MaxPushBytes, 8<<30)
+	setDefault(&l.MaxTextBytes, 1<<31-1)
+	setDefault(&l.MaxChangesets, 10_000_000)
+	setDefault(&l.MaxPartBytes, 32<<20)
+	setDefault(&l.LockWait, 10*time.Minute)
+	setDefault(&l.PublishWait, time.Minute)
+	return l
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

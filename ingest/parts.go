@@ -1,0 +1,182 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"vcsd/hg"
+	"vcsd/wire/bundle2"
+	"vcsd/wire/changegroup"
+)
+
+// decodeBundle2 stages all parts of a bundle2 stream in order.
+func (s *stager) decodeBundle2(ctx context.Context, r io.Reader) error {
+	br, err := bundle2.NewReader(r, bundle2.Limits{})
+	if err != nil {
+		return err
+	}
+	s.out.reply.bundle2 = true
+	for {
+		part, err := br.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.part(ctx, part); err != nil {
+			return err
+		}
+	}
+}
+
+// partParams are the parameters that each part may have. A mandatory one
+// beyond them refuses the bundle (hg help internals.bundle2).
+var partParams = map[string][]string{
+	"replycaps":           {},
+	"check:heads":         {},
+	"check:updated-heads": {},
+	"check:bookmarks":     {},
+	"check:phases":        {},
+	"changegroup":         {"version", "nbchanges", "treemanifest", "targetphase", "exp-sidedata"},
+	"phase-heads":         {},
+	"bookmarks":           {},
+	"pushkey":             {"namespace", "key", "old", "new"},
+	"output":              {},
+}
+
+func (s *stager) part(ctx context.Context, part *bundle2.Part) error {
+	allowed, known := partParams[part.Type]
+	if !known {
+		if part.Mandatory {
+			return part.Unsupported()
+		}
+		return nil
+	}
+	if err := part.CheckParams(allowed...); err != nil {
+		return err
+	}
+	return s.knownPart(ctx, part)
+}
+
+func (s *stager) knownPart(ctx context.Context, part *bundle2.Part) error {
+	switch part.Type {
+	case "replycaps":
+		return s.replyCaps(part)
+	case "check:heads":
+		nodes, err := s.heads(part)
+		s.op(checkHeads{nodes})
+		return err
+	case "check:updated-heads":
+		nodes, err := s.heads(part)
+		s.op(checkUpdatedHeads{nodes})
+		return err
+	case "check:bookmarks":
+		marks, err := s.bookmarks(part)
+		s.op(checkBookmarks{marks})
+		return err
+	case "check:phases":
+		nodes, err := s.phases(part)
+		s.op(checkPhases{nodes})
+		return err
+	case "changegroup":
+		return s.changegroupPart(ctx, part)
+	case "phase-heads":
+		nodes, err := s.phases(part)
+		s.op(movePhases{nodes})
+		return err
+	case "bookmarks":
+		marks, err := s.bookmarks(part)
+		s.op(setBookmarks{marks})
+		return err
+	case "pushkey":
+		return s.pushkeyPart(part)
+	}
+	return nil
+}
+
+// maxCapsBytes bounds a replycaps part.
+const maxCapsBytes = 64 << 10
+
+func (s *stager) replyCaps(part *bundle2.Part) error {
+	b, err := part.ReadAll(maxCapsBytes)
+	if err != nil {
+		return err
+	}
+	s.out.reply.caps = bundle2.DecodeCaps(string(b))
+	return nil
+}
+
+func (s *stager) op(o op) { s.out.ops = append(s.out.ops, o) }
+
+func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error {
+	version := changegroup.V01
+	if name, ok := part.Param("version"); ok {
+		if version, ok = changegroup.ParseVersion(name); !ok || version > changegroup.V02 {
+			return &hg.UnsupportedContent{PartType: part.Type, Params: []string{"version"}}
+		}
+	}
+	if err := s.changegroup(ctx, part, version); err != nil {
+		return err
+	}
+	s.op(addGroup{group: len(s.out.groups) - 1, partID: partID(part)})
+	return nil
+}
+
+func (s *stager) heads(part *bundle2.Part) ([]hg.Node, error) {
+	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	if err != nil {
+		return nil, err
+	}
+	return bundle2.DecodeHeads(b)
+}
+
+func (s *stager) bookmarks(part *bundle2.Part) ([]bookmark, error) {
+	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := bundle2.DecodeBookmarks(b)
+	marks := make([]bookmark, len(entries))
+	for i, e := range entries {
+		marks[i] = bookmark{e.Name, e.Node}
+		if e.Node == hg.WorkingNode {
+			marks[i].node = hg.NullNode
+		}
+	}
+	return marks, err
+}
+
+func (s *stager) phases(part *bundle2.Part) ([]phaseNode, error) {
+	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := bundle2.DecodePhaseHeads(b)
+	nodes := make([]phaseNode, len(entries))
+	for i, e := range entries {
+		nodes[i] = phaseNode{e.Phase, e.Node}
+	}
+	return nodes, err
+}
+
+func (s *stager) pushkeyPart(part *bundle2.Part) error {
+	o := pushkey{partID: partID(part), mandatory: part.Mandatory}
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"namespace", &o.namespace}, {"key", &o.key}, {"old", &o.old}, {"new", &o.new}} {
+		v, ok := part.Param(f.name)
+		if !ok {
+			return fmt.Errorf("pushkey part without %q: %w", f.name, hg.ErrMalformed)
+		}
+		*f.to = v
+	}
+	s.op(o)
+	return nil
+}
+
+func partID(part *bundle2.Part) string { return strconv.FormatUint(uint64(part.ID), 10) }

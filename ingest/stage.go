@@ -1,0 +1,279 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"vcsd/hg"
+	"vcsd/revlog"
+	"vcsd/store"
+	"vcsd/wire/changegroup"
+)
+
+// A staged push is a bundle decoded and verified, its new revisions in a
+// segment with everything named by node. It holds no lock and nothing of it
+// is in the store.
+type staged struct {
+	seg *segment
+
+	changelog  []revlog.Staged
+	changesets []changeset // beside changelog
+	manifest   []revlog.Staged
+	files      []stagedFile
+	groups     []group
+
+	ops   []op
+	reply replyForm
+}
+
+// A changeset is what the decisions need to know of a staged one.
+type changeset struct {
+	node, p1, p2 hg.Node
+	branch       string
+	closes       bool // closes its branch
+}
+
+// A stagedFile is the part of a filelog that a push brings.
+type stagedFile struct {
+	path string
+	revs []revlog.Staged
+}
+
+// A group counts what one changegroup part brought, for the reply. Counts of
+// revisions that the store got meanwhile from somebody else are not taken off:
+// hg's sentence tells what the transfer did.
+type group struct {
+	nodes []hg.Node // all changesets of the part, known ones too
+	files int       // file groups
+}
+
+// stager decodes the changegroups of one push. It belongs to one goroutine.
+type stager struct {
+	view   *store.View
+	limits Limits
+	out    *staged
+
+	changelog *revlog.Stager
+	manifest  *revlog.Stager
+	manifests map[hg.Node]struct{} // that staged changesets name and the store lacks
+	needs     needs
+	paths     map[string]int // path to index in out.files
+}
+
+func newStager(view *store.View, seg *segment, limits Limits) *stager {
+	s := &stager{
+		view: view, limits: limits,
+		out:       &staged{seg: seg},
+		manifests: make(map[hg.Node]struct{}),
+		paths:     make(map[string]int),
+	}
+	s.changelog = revlog.NewStager(view.Changelog(), seg, s.stageOptions(revlog.Changelog))
+	s.manifest = revlog.NewStager(view.Manifest(), seg, s.stageOptions(revlog.Manifest))
+	return s
+}
+
+func (s *stager) stageOptions(kind revlog.Kind) revlog.StageOptions {
+	o := s.view.Repo().StageOptions(kind)
+	o.MaxTextBytes = s.limits.MaxTextBytes
+	return o
+}
+
+// changegroup stages one changegroup. Its revisions are rebuilt and their
+// hashes checked; what they refer to is checked by finish.
+func (s *stager) changegroup(ctx context.Context, r io.Reader, v changegroup.Version) error {
+	cg := changegroup.NewReader(r, v, changegroup.Limits{MaxChunkBytes: s.limits.MaxTextBytes})
+	var gr group
+	for {
+		g, err := cg.NextGroup()
+		if errors.Is(err, io.EOF) {
+			s.out.groups = append(s.out.groups, gr)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch g.Kind {
+		case changegroup.Changelog:
+			err = s.changelogGroup(ctx, cg, &gr)
+		case changegroup.Manifest:
+			err = s.manifestGroup(ctx, cg)
+		case changegroup.File:
+			gr.files++
+			err = s.fileGroup(ctx, cg, g.Path)
+		default:
+			err = hg.Abortf("tree manifests are not supported")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// deltas hands each delta of a group to add.
+func deltas(ctx context.Context, cg *changegroup.Reader, add func(in revlog.Incoming, delta []byte) error) error {
+	for {
+		h, delta, err := cg.NextDelta()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		in := revlog.Incoming{Node: h.Node, P1: h.P1, P2: h.P2, Link: h.Link, Base: h.Base, Flags: h.Flags}
+		if err := add(in, delta); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *stager) changelogGroup(ctx context.Context, cg *changegroup.Reader, gr *group) error {
+	return deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
+		if in.Link != in.Node {
+			return hg.Abortf("changeset %s is linked to %s", in.Node.Short(), in.Link.Short())
+		}
+		text, known, err := s.changelog.Add(in, delta)
+		if err != nil {
+			return stageError("changelog", in.Node, err)
+		}
+		gr.nodes = append(gr.nodes, in.Node)
+		if known {
+			return nil
+		}
+		return s.addChangeset(in, text)
+	})
+}
+
+// addChangeset notes what the decisions need of a new changeset, and that its
+// manifest has to exist.
+func (s *stager) addChangeset(in revlog.Incoming, text []byte) error {
+	c, err := store.ParseChangeset(text)
+	if err != nil {
+		return hg.Abortf("changeset %s: %v", in.Node.Short(), err)
+	}
+	if err := c.Check(); err != nil {
+		return hg.Abortf("changeset %s: %v", in.Node.Short(), err)
+	}
+	if len(s.out.changesets) >= s.limits.MaxChangesets {
+		return fmt.Errorf("push of more than %d changesets: %w", s.limits.MaxChangesets, hg.ErrTooLarge)
+	}
+	s.out.changesets = append(s.out.changesets, changeset{
+		node: in.Node, p1: in.P1, p2: in.P2, branch: c.Branch(), closes: c.Closes(),
+	})
+	if _, ok := s.view.Manifest().Rev(c.Manifest); !ok && !c.Manifest.IsNull() {
+		s.manifests[c.Manifest] = struct{}{}
+	}
+	return nil
+}
+
+func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) error {
+	return deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
+		if err := s.checkLink("manifest", in); err != nil {
+			return err
+		}
+		text, known, err := s.manifest.Add(in, delta)
+		if err != nil {
+			return stageError("manifest", in.Node, err)
+		}
+		if known {
+			return nil
+		}
+		delete(s.manifests, in.Node)
+		return s.addManifest(in, text, delta)
+	})
+}
+
+// addManifest checks the lines that a new manifest adds to the base of its
+// delta, and notes that the file revisions they name have to exist. All other
+// lines stand in the base, and were checked there.
+func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
+	err := store.TouchedEntries(text, delta, func(e store.ManifestEntry) error {
+		if err := store.CheckPath(string(e.Path)); err != nil {
+			return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
+		}
+		s.needs.add(e.Path, e.Node)
+		return nil
+	})
+	if errors.Is(err, store.ErrBadManifest) {
+		return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
+	}
+	return err
+}
+
+func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path string) error {
+	if err := store.CheckPath(path); err != nil {
+		return hg.Abortf("%v", err)
+	}
+	snap, err := s.view.Filelog(ctx, path)
+	if err != nil {
+		return fmt.Errorf("open filelog of %q: %w", path, err)
+	}
+	defer snap.Close()
+	st := revlog.NewStager(snap, s.out.seg, s.stageOptions(revlog.Filelog))
+	if i, ok := s.paths[path]; ok {
+		return hg.Abortf("%q has two groups of revisions, the first of %d", path, len(s.out.files[i].revs))
+	}
+	n := 0
+	err = deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
+		n++
+		if err := s.checkLink(path, in); err != nil {
+			return err
+		}
+		if _, _, err := st.Add(in, delta); err != nil {
+			return stageError(path, in.Node, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return hg.Abortf("received file revlog group is empty")
+	}
+	s.paths[path] = len(s.out.files)
+	s.out.files = append(s.out.files, stagedFile{path: path, revs: st.Staged()})
+	return nil
+}
+
+// checkLink refuses a revision that says it came with a changeset nobody knows.
+func (s *stager) checkLink(what string, in revlog.Incoming) error {
+	if s.changelog.HasNode(in.Link) {
+		return nil
+	}
+	if _, ok := s.view.Changelog().Rev(in.Link); ok {
+		return nil
+	}
+	return hg.Abortf("%s: revision %s is linked to unknown changeset %s", what, in.Node.Short(), in.Link.Short())
+}
+
+// finish completes what the parts brought: every manifest and every file
+// revision that a new changeset names is in the push or in the store.
+func (s *stager) finish(ctx context.Context) (*staged, error) {
+	for node := range s.manifests {
+		return nil, hg.Abortf("missing manifest %s", node.Short())
+	}
+	if err := s.needs.check(ctx, s.view, s.out.files); err != nil {
+		return nil, err
+	}
+	s.out.changelog = s.changelog.Staged()
+	s.out.manifest = s.manifest.Staged()
+	return s.out, s.out.seg.flush()
+}
+
+// stageError turns what is wrong with a revision into a sentence for the
+// client; faults of our own store stay what they are.
+func stageError(log string, node hg.Node, err error) error {
+	var corrupt *revlog.CorruptError
+	var abort *hg.Abort
+	if errors.As(err, &corrupt) || errors.As(err, &abort) {
+		return err
+	}
+	if errors.Is(err, hg.ErrTooLarge) {
+		return fmt.Errorf("%s@%s: %w", log, node.Short(), err)
+	}
+	return &hg.Abort{Message: fmt.Sprintf("%s@%s: %v", log, node.Short(), err)}
+}

@@ -1,0 +1,245 @@
+package outgoing
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"vcsd/hg"
+	"vcsd/revlog"
+	"vcsd/revlog/delta"
+	"vcsd/store"
+	"vcsd/wire/changegroup"
+)
+
+// changegroupWriter writes the changegroup of a selection.
+type changegroupWriter struct {
+	sel     *selection
+	w       *changegroup.Writer
+	version changegroup.Version
+}
+
+// writeChangegroup writes changesets, manifests and files of a selection.
+func writeChangegroup(ctx context.Context, sel *selection, w *changegroup.Writer, v changegroup.Version) error {
+	g := &changegroupWriter{sel: sel, w: w, version: v}
+	if err := g.w.StartChangelog(); err != nil {
+		return err
+	}
+	cl := sel.view.Changelog()
+	self := func(r hg.Rev) hg.Node { return cl.Node(r) }
+	if err := g.revisions(ctx, cl, sel.revs, self); err != nil {
+		return err
+	}
+	files, err := g.manifests(ctx)
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if err := g.file(ctx, path, files[path]); err != nil {
+			return err
+		}
+	}
+	return g.w.Close()
+}
+
+// links maps revisions of one log, by node, to the changeset they are sent
+// with. Nil stands for all revisions, each with its own linkrev.
+type links map[hg.Node]hg.Rev
+
+// manifests sends the manifests and returns the file revisions that the
+// client will need.
+func (g *changegroupWriter) manifests(ctx context.Context) (map[string]links, error) {
+	if err := g.w.StartManifest(); err != nil {
+		return nil, err
+	}
+	if g.sel.all {
+		return g.allManifests(ctx)
+	}
+	m, err := newManifestWalk(ctx, g.sel)
+	if err != nil {
+		return nil, err
+	}
+	cl := g.sel.view.Changelog()
+	if err := g.revisions(ctx, g.sel.view.Manifest(), m.revs, func(r hg.Rev) hg.Node { return cl.Node(m.link[r]) }); err != nil {
+		return nil, err
+	}
+	return m.files, nil
+}
+
+// allManifests serves a client that gets everything: whatever is linked to a
+// changeset goes, and no manifest has to be looked into.
+func (g *changegroupWriter) allManifests(ctx context.Context) (map[string]links, error) {
+	mf, cl := g.sel.view.Manifest(), g.sel.view.Changelog()
+	if err := g.revisions(ctx, mf, g.linked(mf), func(r hg.Rev) hg.Node { return cl.Node(mf.LinkRev(r)) }); err != nil {
+		return nil, err
+	}
+	files := make(map[string]links)
+	read := cl.Reader(0)
+	for _, r := range g.sel.revs {
+		text, err := read.Text(r)
+		if err != nil {
+			return nil, err
+		}
+		c, err := store.ParseChangeset(text)
+		if err != nil {
+			return nil, &revlog.CorruptError{File: cl.Name(), Rev: r, Err: err}
+		}
+		for _, f := range c.Files() {
+			if _, ok := files[string(f)]; !ok {
+				files[string(f)] = nil
+			}
+		}
+	}
+	return files, nil
+}
+
+// linked returns the revisions of a log that belong to changesets of the View.
+func (g *changegroupWriter) linked(s *revlog.Snapshot) []hg.Rev {
+	revs := make([]hg.Rev, 0, s.Len())
+	for r := hg.Rev(0); int(r) < s.Len(); r++ {
+		if int(s.LinkRev(r)) < g.sel.view.Len() {
+			revs = append(revs, r)
+		}
+	}
+	return revs
+}
+
+// file sends what the client needs of one file, if there is any.
+func (g *changegroupWriter) file(ctx context.Context, path string, need links) error {
+	log, err := g.sel.view.Filelog(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cl := g.sel.view.Changelog()
+	linkNode := func(r hg.Rev) hg.Node { return cl.Node(log.LinkRev(r)) }
+	var revs []hg.Rev
+	if need == nil {
+		revs = g.linked(log)
+	} else if revs, err = g.needed(log, path, need); err != nil {
+		return err
+	} else {
+		linkNode = func(r hg.Rev) hg.Node { return cl.Node(need[log.Node(r)]) }
+	}
+	if len(revs) == 0 {
+		return nil
+	}
+	if err := g.w.StartFile(path); err != nil {
+		return err
+	}
+	return g.revisions(ctx, log, revs, linkNode)
+}
+
+// needed returns the revisions of a log that the client needs and lacks,
+// ascending.
+func (g *changegroupWriter) needed(log *revlog.Snapshot, path string, need links) ([]hg.Rev, error) {
+	revs := make([]hg.Rev, 0, len(need))
+	for n := range need {
+		r, ok := log.Rev(n)
+		if !ok {
+			return nil, &revlog.CorruptError{File: log.Name(), Rev: hg.NullRev,
+				Err: fmt.Errorf("%q lacks revision %s that a manifest names", path, n)}
+		}
+		if !g.sel.clientHas(log.LinkRev(r)) {
+			revs = append(revs, r)
+		}
+	}
+	slices.Sort(revs)
+	return revs, nil
+}
+
+// revisions sends revisions of one log, ascending, as one group.
+func (g *changegroupWriter) revisions(ctx context.Context, s *revlog.Snapshot, revs []hg.Rev, linkNode func(hg.Rev) hg.Node) error {
+	d := deltaSource{sel: g.sel, log: s, read: s.Reader(0), anyBase: g.version != changegroup.V01, sent: make(map[hg.Rev]struct{}, len(revs))}
+	prev := hg.NullRev
+	for i, r := range revs {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p1, p2 := s.Parents(r)
+		if i == 0 {
+			prev = p1
+		}
+		base, diff, err := d.delta(r, p1, prev)
+		if err != nil {
+			return err
+		}
+		h := changegroup.Header{
+			Node: s.Node(r), P1: s.Node(p1), P2: s.Node(p2), Base: s.Node(base), Link: linkNode(r), Flags: s.Flags(r),
+		}
+		if err := g.w.WriteDelta(h, diff); err != nil {
+			return err
+		}
+		d.sent[r] = struct{}{}
+		prev = r
+	}
+	return g.w.EndGroup()
+}
+
+// deltaSource picks the delta to send of each revision of one log.
+type deltaSource struct {
+	sel     *selection
+	log     *revlog.Snapshot
+	read    *revlog.Reader
+	sent    map[hg.Rev]struct{}
+	anyBase bool // else the base must be prev
+}
+
+// delta returns the delta to send of r and its base. The slice is valid until
+// the next call.
+func (d *deltaSource) delta(r, p1, prev hg.Rev) (base hg.Rev, diff []byte, err error) {
+	base = d.log.DeltaBase(r)
+	full := base == r
+	if full {
+		base = hg.NullRev
+	}
+	if d.usable(base, prev) {
+		diff, err := d.read.Delta(r)
+		if err != nil {
+			return base, nil, err
+		}
+		if full {
+			diff = delta.Full(diff)
+		}
+		return base, diff, nil
+	}
+	base = d.otherBase(p1, prev)
+	text, err := d.read.Text(r)
+	if err != nil || base == hg.NullRev {
+		return base, delta.Full(text), err
+	}
+	baseText, err := d.log.Text(base)
+	if err != nil {
+		return base, nil, err
+	}
+	return base, delta.Diff(baseText, text), nil
+}
+
+// usable tells whether the client can apply a delta against base.
+func (d *deltaSource) usable(base, prev hg.Rev) bool {
+	if !d.anyBase {
+		return base == prev
+	}
+	return base == hg.NullRev || d.clientHas(base)
+}
+
+func (d *deltaSource) clientHas(r hg.Rev) bool {
+	if _, ok := d.sent[r]; ok {
+		return true
+	}
+	return d.sel.clientHas(d.log.LinkRev(r))
+}
+
+// otherBase picks a base for a delta that has to be computed.
+func (d *deltaSource) otherBase(p1, prev hg.Rev) hg.Rev {
+	switch {
+	case !d.anyBase:
+		return prev
+	case p1 != hg.NullRev && d.clientHas(p1):
+		return p1
+	case prev != hg.NullRev && d.clientHas(prev):
+		return prev
+	}
+	return hg.NullRev
+}

@@ -1,0 +1,260 @@
+package outgoing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"vcsd/dag"
+	"vcsd/hg"
+	"vcsd/store"
+	"vcsd/wire"
+	"vcsd/wire/bundle2"
+	"vcsd/wire/changegroup"
+)
+
+// Args are what a client asks of getbundle (hg help internals.wireprotocol).
+type Args struct {
+	// Heads are the changesets wanted, with ancestors; nil means all visible
+	// heads. One that is not visible is an *hg.UnknownRevision.
+	Heads []hg.Node
+	// Common are changesets that the client has, with ancestors. Those that
+	// are not visible count for nothing.
+	Common []hg.Node
+	// Bundle2 asks for a bundle2; Caps are what the client can read in one.
+	// Without it the answer is a bare changegroup 01.
+	Bundle2 bool
+	Caps    map[string][]string
+
+	Changegroup bool     // changesets, manifests and files
+	Phases      bool     // a phase-heads part
+	Bookmarks   bool     // a bookmarks part
+	ListKeys    []string // namespaces, a listkeys part each
+
+	Publishing bool // phases.publish of the repository
+}
+
+// A KeyLister returns a pushkey namespace, its keys in the order to send.
+type KeyLister func(ctx context.Context, namespace string) ([]bundle2.KeyValue, error)
+
+// GetBundle writes what a client asks for. Errors before the first byte are
+// hg's; a later one is sent inside the bundle, where there is a way to, and
+// returned.
+func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w io.Writer) error {
+	sel, heads, err := a.selection(view)
+	if err != nil {
+		return err
+	}
+	if !a.Bundle2 {
+		return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+	}
+	b := &bundleWriter{view: view, sel: sel, heads: heads, args: a, keys: keys}
+	return b.write(ctx, w)
+}
+
+// selection resolves heads and common.
+func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
+	var common []hg.Rev
+	for _, n := range a.Common {
+		if r, ok := view.Rev(n); ok && r != hg.NullRev {
+			common = append(common, r)
+		}
+	}
+	heads := view.HeadRevs()
+	if a.Heads != nil {
+		heads = nil
+		for _, n := range a.Heads {
+			r, ok := view.Rev(n)
+			if !ok {
+				_, exists := view.Changelog().Rev(n)
+				return nil, nil, &hg.UnknownRevision{Name: n.String(), Filtered: exists}
+			}
+			if r != hg.NullRev {
+				heads = append(heads, r)
+			}
+		}
+	}
+	if !a.Changegroup {
+		return newSelection(view, nil, nil), heads, nil
+	}
+	return newSelection(view, common, heads), heads, nil
+}
+
+// bundleWriter writes the parts of one bundle2.
+type bundleWriter struct {
+	view  *store.View
+	sel   *selection
+	heads []hg.Rev
+	args  Args
+	keys  KeyLister
+	out   *bundle2.Writer
+}
+
+func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
+	if b.out, err = bundle2.NewWriter(w, bundle2.WriterOptions{}); err != nil {
+		return err
+	}
+	if len(b.sel.revs) > 0 {
+		if err := b.changegroup(ctx); err != nil {
+			return err
+		}
+	}
+	if b.args.Bookmarks {
+		if err := b.bookmarks(); err != nil {
+			return err
+		}
+	}
+	for _, ns := range b.args.ListKeys {
+		if err := b.listKeys(ctx, ns); err != nil {
+			return err
+		}
+	}
+	if b.args.Phases {
+		if err := b.phaseHeads(); err != nil {
+			return err
+		}
+	}
+	return b.out.Close()
+}
+
+// version picks the newest changegroup that both sides know.
+func (a *Args) version() (changegroup.Version, error) {
+	offered, ok := a.Caps["changegroup"]
+	if !ok {
+		return changegroup.V01, nil
+	}
+	for _, v := range []changegroup.Version{changegroup.V02, changegroup.V01} {
+		if slices.Contains(offered, v.String()) {
+			return v, nil
+		}
+	}
+	return 0, hg.Abortf("no common changegroup version")
+}
+
+func (b *bundleWriter) changegroup(ctx context.Context) error {
+	v, err := b.args.version()
+	if err != nil {
+		return err
+	}
+	part, err := b.out.Part("changegroup", true,
+		bundle2.Param{Key: "version", Value: v.String(), Mandatory: true},
+		bundle2.Param{Key: "nbchanges", Value: strconv.Itoa(len(b.sel.revs))})
+	if err != nil {
+		return err
+	}
+	if err := writeChangegroup(ctx, b.sel, changegroup.NewWriter(part, v), v); err != nil {
+		// The client must not take what it has for the whole.
+		if abortErr := part.Abort(&hg.Abort{Message: message(err)}); abortErr != nil {
+			return fmt.Errorf("%w (not told to the client: %w)", err, abortErr)
+		}
+		return err
+	}
+	return part.Close()
+}
+
+// message is what a client is told of an error in the middle of a bundle.
+func message(err error) string {
+	text, _, _ := wire.Explain(err)
+	return text
+}
+
+func (b *bundleWriter) bookmarks() error {
+	payload, err := bundle2.AppendBookmarks(nil, VisibleBookmarks(b.view))
+	if err != nil || len(payload) == 0 {
+		return err
+	}
+	_, err = b.out.WritePart("bookmarks", true, payload)
+	return err
+}
+
+// VisibleBookmarks returns the bookmarks that clients may see, by name.
+func VisibleBookmarks(view *store.View) []bundle2.Bookmark {
+	var marks []bundle2.Bookmark
+	for name, n := range view.Bookmarks() {
+		if _, ok := view.Rev(n); ok && !store.IsDivergent(name) {
+			marks = append(marks, bundle2.Bookmark{Name: name, Node: n})
+		}
+	}
+	slices.SortFunc(marks, func(a, b bundle2.Bookmark) int { return cmp.Compare(a.Name, b.Name) })
+	return marks
+}
+
+func (b *bundleWriter) listKeys(ctx context.Context, ns string) error {
+	pairs, err := b.keys(ctx, ns)
+	if err != nil {
+		return err
+	}
+	payload, err := bundle2.AppendKeys(nil, pairs)
+	if err != nil {
+		return err
+	}
+	_, err = b.out.WritePart("listkeys", true, payload, bundle2.Mandatory("namespace", ns)...)
+	return err
+}
+
+// phaseHeads tells the phases of what the client gets or knows: on a
+// publishing server all is public.
+func (b *bundleWriter) phaseHeads() error {
+	byPhase := map[hg.Phase][]hg.Rev{}
+	if b.args.Publishing {
+		byPhase[hg.Public] = b.heads
+	} else {
+		for _, h := range b.heads {
+			p := b.view.Phase(h)
+			byPhase[p] = append(byPhase[p], h)
+		}
+		byPhase[hg.Public] = append(byPhase[hg.Public], b.publicBelow(byPhase[hg.Draft])...)
+	}
+	var entries []bundle2.PhaseHead
+	for _, p := range []hg.Phase{hg.Public, hg.Draft} {
+		nodes := make([]hg.Node, 0, len(byPhase[p]))
+		for _, r := range byPhase[p] {
+			nodes = append(nodes, b.view.Changelog().Node(r))
+		}
+		slices.SortFunc(nodes, hg.Node.Compare)
+		for _, n := range slices.Compact(nodes) {
+			entries = append(entries, bundle2.PhaseHead{Phase: p, Node: n})
+		}
+	}
+	_, err := b.out.WritePart("phase-heads", true, bundle2.AppendPhaseHeads(nil, entries))
+	return err
+}
+
+// publicBelow returns the heads of the public ancestors of drafts.
+func (b *bundleWriter) publicBelow(drafts []hg.Rev) []hg.Rev {
+	if len(drafts) == 0 {
+		return nil
+	}
+	seen := make(map[hg.Rev]struct{})
+	edge := make(map[hg.Rev]struct{})
+	stack := slices.Clone(drafts)
+	for len(stack) > 0 {
+		r := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if r == hg.NullRev {
+			continue
+		}
+		if _, ok := seen[r]; ok {
+			continue
+		}
+		seen[r] = struct{}{}
+		if b.view.Phase(r) == hg.Public {
+			edge[r] = struct{}{}
+			continue
+		}
+		p1, p2 := b.view.Parents(r)
+		stack = append(stack, p1, p2)
+	}
+	revs := make([]hg.Rev, 0, len(edge))
+	for r := range edge {
+		revs = append(revs, r)
+	}
+	slices.Sort(revs)
+	if len(revs) < 2 {
+		return revs
+	}
+	return dag.HeadsOf(b.view, revs)
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"vcsd/hg"
+	"vcsd/wire"
+)
+
+// A handler answers HTTP requests for all repositories of a process.
+type handler struct {
+	registry *registry
+	mounts   mounts
+	prefix   string // of all paths, "/x" or empty
+	log      *slog.Logger
+}
+
+// routes returns the handler's router.
+func (h *handler) routes() http.Handler {
+	r := chi.NewRouter()
+	r.Use(h.recovered)
+	r.Handle("/*", http.HandlerFunc(h.serve))
+	return r
+}
+
+// recovered answers for a panic, which is a fault of our own: it must not
+// take the other requests along.
+func (h *handler) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			h.log.ErrorContext(r.Context(), "panic", "url", r.URL.Path, "value", v, "stack", stack())
+			http.Error(w, "internal error on the server, see its log", http.StatusInternalServerError)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
+	path, ok := below(strings.Trim(h.prefix, "/"), strings.Trim(r.URL.Path, "/"))
+	if !ok {
+		h.notFound(w, r)
+		return
+	}
+	_, isCommand := wire.Command(r)
+	p, found := h.mounts.find(path)
+	switch {
+	case found && isCommand && p.rest == "":
+		h.command(w, r, p)
+	case found && !isCommand && p.rest == "":
+		h.repositoryPage(w, r, p)
+	case path == "" && !isCommand:
+		h.listing(w, r)
+	default:
+		h.notFound(w, r)
+	}
+}
+
+func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
+	var err error
+	if r.URL.Query().Has("cmd") {
+		err = wire.WriteNotFound(w, r)
+	} else {
+		http.NotFound(w, r)
+	}
+	h.logError(r, err)
+}
+
+// command answers a command of the wire protocol.
+func (h *handler) command(w http.ResponseWriter, r *http.Request, p place) {
+	repo, err := h.registry.get(r.Context(), p.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.notFound(w, r)
+		return
+	}
+	e := &wire.Endpoint{Features: &wire.Features{}}
+	if err == nil {
+		e, err = h.endpoint(repo, r)
+	}
+	if err != nil {
+		e.Allow = func(wire.Permission) error { return err }
+	}
+	h.logError(r, e.Serve(w, r))
+}
+
+// endpoint returns what answers a request to a repository.
+func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, error) {
+	s, err := repo.conf.get()
+	e := &wire.Endpoint{Repo: repo, Pusher: repo, Features: &wire.Features{}, Peer: peer(r)}
+	if err != nil {
+		return e, err
+	}
+	e.Features = s.features(repo.repo.Requirements())
+	e.Allow = func(perm wire.Permission) error {
+		return wire.Authorize(&s.web, e.Peer.User, r.Method, wire.Secure(r), perm)
+	}
+	return e, nil
+}
+
+func peer(r *http.Request) wire.Peer {
+	p := wire.Peer{Scheme: "http", Host: r.RemoteAddr}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		p.Host = host
+	}
+	if wire.Secure(r) {
+		p.Scheme = "https"
+	}
+	return p
+}
+
+// logError logs what went wrong on our side.
+func (h *handler) logError(r *http.Request, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	var status *wire.StatusError
+	if errors.As(err, &status) {
+		return
+	}
+	if _, _, known := wire.Explain(err); !known || errors.Is(err, hg.ErrUnavailable) {
+		h.log.ErrorContext(r.Context(), "request failed", "url", r.URL.Path, "command", r.URL.Query().Get("cmd"), "error", err)
+	}
+}
+
+// repositoryPage answers a person, or a program that asks whether there is
+// something at the address.
+func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place) {
+	if _, err := h.registry.get(r.Context(), p.dir); err != nil {
+		h.notFound(w, r)
+		return
+	}
+	address := "http://" + r.Host + h.prefix + "/" + p.prefix
+	page(w, p.prefix, fmt.Sprintf("<p>A Mercurial repository. To get it:</p>\n<pre>hg clone %s</pre>\n", html.EscapeString(address)))
+}
+
+// listing names the repositories.
+func (h *handler) listing(w http.ResponseWriter, _ *http.Request) {
+	paths, more := h.mounts.list()
+	var b strings.Builder
+	b.WriteString("<ul>\n")
+	for _, p := range paths {
+		name := html.EscapeString(p)
+		fmt.Fprintf(&b, "<li><a href=\"%s/%s\">%s</a></li>\n", html.EscapeString(h.prefix), name, name)
+	}
+	b.WriteString("</ul>\n")
+	if more {
+		b.WriteString("<p>There are more.</p>\n")
+	}
+	page(w, "Mercurial repositories", b.String())
+}
+
+func page(w http.ResponseWriter, title, body string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	// An error means that nobody is there to read the page.
+	_, _ = io.WriteString(w, "<!doctype html>\n<title>"+html.EscapeString(title)+"</title>\n"+body)
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"vcsd/hg"
+	"vcsd/ingest"
+	"vcsd/wire"
+	"vcsd/wire/bundle2"
+)
+
+// Unbundle implements wire.Pusher.
+func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (wire.PushReply, error) {
+	if r.pipeline == nil {
+		return wire.PushReply{}, r.readOnly
+	}
+	reply, err := r.pipeline.Push(ctx, ingest.Request{
+		Body: req.Body, Who: who(req.Peer),
+		CheckHeads: func(heads []hg.Node) error { return req.Heads.Check(heads, "uploading changes") },
+	})
+	if reply == nil {
+		return wire.PushReply{}, err
+	}
+	out := wire.PushReply{Caps: reply.Caps, Output: reply.Output, Result: reply.Ret}
+	if err == nil && reply.Bundle2 {
+		out.Bundle2, err = encodeReply(reply)
+	}
+	return out, err
+}
+
+// encodeReply writes a bundle2 reply. Without a replycaps part the client
+// reads nothing but errors, and gets an empty one.
+func encodeReply(reply *ingest.Reply) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := bundle2.NewWriter(&b, bundle2.WriterOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Caps != nil {
+		for _, p := range reply.Parts {
+			var params []bundle2.Param
+			for _, kv := range p.Params {
+				params = append(params, bundle2.Param{Key: kv.Key, Value: kv.Value})
+			}
+			if _, err := w.WritePart(p.Type, p.Mandatory, p.Payload, params...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err = w.Close()
+	return b.Bytes(), err
+}
+
+// Pushkey implements wire.Pusher.
+func (r *repository) Pushkey(ctx context.Context, req wire.PushkeyRequest) (wire.PushkeyReply, error) {
+	if r.pipeline == nil {
+		return wire.PushkeyReply{}, r.readOnly
+	}
+	ok, err := r.pipeline.Pushkey(ctx, req.Namespace, req.Key, req.Old, req.New, who(req.Peer))
+	return wire.PushkeyReply{OK: ok}, err
+}
+
+func who(p wire.Peer) ingest.Who {
+	return ingest.Who{
+		User: p.User, Remote: p.Host, URL: "remote:" + p.Scheme + ":" + p.Host + ":" + p.User, Time: time.Now().UTC(),
+	}
+}

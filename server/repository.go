@@ -1,0 +1,259 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"vcsd/config"
+	"vcsd/hg"
+	"vcsd/ingest"
+	"vcsd/internal/vfs"
+	"vcsd/refs"
+	"vcsd/store"
+)
+
+// A repository is one that this process serves. It is opened when first asked
+// for and stays open.
+type repository struct {
+	path string // of its working directory, absolute
+	repo *store.Repo
+	conf *repoConf
+
+	// pipeline takes its pushes; nil if it can't, for the reason readOnly.
+	pipeline *ingest.Pipeline
+	readOnly error
+}
+
+// A registry opens repositories and keeps them.
+type registry struct {
+	refs     refs.Store
+	loader   *config.Loader
+	conf     *config.Config // of the server as a whole
+	log      *slog.Logger
+	filelogs *store.FilelogCache
+	node     string
+	bootID   string
+
+	mu    sync.Mutex
+	open  map[string]*opening // by path; guarded by mu
+	ended bool                // guarded by mu
+}
+
+// An opening is a repository that is open or about to be.
+type opening struct {
+	done chan struct{} // closed when repo or err is set
+	repo *repository
+	err  error
+	dir  vfs.Info // of .hg when it was opened
+}
+
+// get returns the repository at path, which is absolute. What is no
+// repository is fs.ErrNotExist.
+func (g *registry) get(ctx context.Context, path string) (*repository, error) {
+	info, err := vfs.NewOS(path).Stat(".hg")
+	if err != nil {
+		return nil, err
+	}
+	o, mine, err := g.claim(path, info)
+	if err != nil {
+		return nil, err
+	}
+	if mine {
+		o.repo, o.err = g.openRepository(context.WithoutCancel(ctx), path)
+		if o.err != nil {
+			g.drop(path, o)
+		}
+		close(o.done)
+	}
+	select {
+	case <-o.done:
+		return o.repo, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// claim returns the opening of a path, and whether the caller has to open it.
+// A directory that was replaced is opened anew.
+func (g *registry) claim(path string, info vfs.Info) (o *opening, mine bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return nil, false, hg.ErrUnavailable
+	}
+	if o, ok := g.open[path]; ok && o.dir.Ino == info.Ino && o.dir.Dev == info.Dev {
+		return o, false, nil
+	}
+	old := g.open[path]
+	o = &opening{done: make(chan struct{}), dir: info}
+	g.open[path] = o
+	if old != nil {
+		go old.close(g.log)
+	}
+	return o, true, nil
+}
+
+func (g *registry) drop(path string, o *opening) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[path] == o {
+		delete(g.open, path)
+	}
+}
+
+// close ends all pipelines and closes all repositories.
+func (g *registry) close() error {
+	g.mu.Lock()
+	g.ended = true
+	all := g.open
+	g.open = nil
+	g.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, o := range all {
+		wg.Go(func() { o.close(g.log) })
+	}
+	wg.Wait()
+	return nil
+}
+
+func (o *opening) close(log *slog.Logger) {
+	<-o.done
+	if o.repo == nil {
+		return
+	}
+	var err error
+	if o.repo.pipeline != nil {
+		err = o.repo.pipeline.Close()
+	}
+	if err = errors.Join(err, o.repo.repo.Close()); err != nil {
+		log.Error("repository not closed in order", "repo", o.repo.path, "error", err)
+	}
+}
+
+func (g *registry) openRepository(ctx context.Context, path string) (*repository, error) {
+	dir := filepath.Join(path, ".hg")
+	reqs, err := store.ReadRequirements(vfs.NewOS(dir))
+	if err != nil {
+		return nil, err
+	}
+	r := &repository{path: path}
+	storeDir := dir
+	if reqs.Shared {
+		if storeDir = reqs.Store; !filepath.IsAbs(storeDir) {
+			storeDir = filepath.Join(dir, storeDir)
+		}
+	}
+	shared := ""
+	if reqs.Shared && reqs.ShareSafe {
+		shared = storeDir
+	}
+	if r.conf, err = newRepoConf(g.loader, g.conf, dir, shared); err != nil {
+		return nil, err
+	}
+	fsys := vfs.NewOS(storeDir)
+	if r.repo, err = store.Open(fsys, store.Options{Filelogs: g.filelogs, Key: storeDir}); err != nil {
+		return nil, err
+	}
+	if r.pipeline, err = g.openPipeline(ctx, r, fsys); err != nil {
+		r.readOnly = readOnlyReason(err)
+		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", err)
+	}
+	return r, nil
+}
+
+// publishing tells whether what is pushed becomes public, as it does unless
+// the configuration says otherwise.
+func (r *repository) publishing() bool {
+	s, err := r.conf.get()
+	if err != nil {
+		return true
+	}
+	return s.exchange.Publish
+}
+
+// readOnlyReason is what a client is told of a repository without pipeline.
+func readOnlyReason(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return hg.ErrReadOnly
+	}
+	return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
+}
+
+func (g *registry) openPipeline(ctx context.Context, r *repository, fsys vfs.FS) (*ingest.Pipeline, error) {
+	id, err := repositoryID(ctx, fsys)
+	if err != nil {
+		return nil, err
+	}
+	return ingest.Open(ctx, r.repo, ingest.Options{
+		Refs: g.refs, RepoID: id, Node: g.node, Log: g.log.With("repo", r.path),
+		BootID: g.bootID, Publishing: r.publishing,
+	})
+}
+
+// idPath holds the repository's UUID and the identity of the directory it was
+// made in: a copy of a repository is another repository.
+const idPath = "vcsd/id"
+
+// repositoryID returns the name of a repository in etcd, and makes one for a
+// repository that has none, or that is a copy.
+func repositoryID(ctx context.Context, fsys vfs.FS) (refs.RepoID, error) {
+	if err := fsys.MkdirAll("vcsd"); err != nil {
+		return "", err
+	}
+	if id, ok, err := readID(fsys); ok || err != nil {
+		return id, err
+	}
+	unlock, err := store.Lock(ctx, fsys, store.LockName)
+	if err != nil {
+		return "", err
+	}
+	id, err := makeID(fsys)
+	return id, errors.Join(err, unlock())
+}
+
+// readID reads the id; ok is false if it has to be made.
+func readID(fsys vfs.FS) (id refs.RepoID, ok bool, err error) {
+	place, err := idPlace(fsys)
+	if err != nil {
+		return "", false, err
+	}
+	b, err := vfs.ReadFile(fsys, idPath, 4096)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	name, at, found := strings.Cut(strings.TrimSpace(string(b)), " ")
+	return refs.RepoID(name), found && at == place, err
+}
+
+func idPlace(fsys vfs.FS) (string, error) {
+	dir, err := fsys.Stat("vcsd")
+	return fmt.Sprintf("%d:%d", dir.Dev, dir.Ino), err
+}
+
+// makeID gives the repository an id, unless somebody else just did. The caller
+// holds the store's lock.
+func makeID(fsys vfs.FS) (refs.RepoID, error) {
+	if id, ok, err := readID(fsys); ok || err != nil {
+		return id, err
+	}
+	// In a copy all of this tells of the original's pushes.
+	for _, name := range []string{"journal", "quarantine", "applied", "linked"} {
+		if err := fsys.RemoveAll("vcsd/" + name); err != nil {
+			return "", err
+		}
+	}
+	place, err := idPlace(fsys)
+	if err != nil {
+		return "", err
+	}
+	id := uuid.NewString()
+	return refs.RepoID(id), vfs.WriteAtomic(fsys, idPath, []byte(id+" "+place+"\n"), true)
+}

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"vcsd/config"
+	"vcsd/hg"
+	"vcsd/ingest"
+	"vcsd/internal/vfs"
+	"vcsd/refs"
+	"vcsd/refs/embedded"
+	"vcsd/store"
+	"vcsd/wire"
+)
+
+type serveCmd struct {
+	Repository  string   `short:"R" placeholder:"REPO" help:"Serve one repository (default: that of the working directory)."`
+	Root        string   `placeholder:"DIR" help:"Serve every repository below DIR."`
+	WebConf     string   `name:"web-conf" aliases:"webdir-conf" placeholder:"FILE" help:"Serve the repositories that a hgweb configuration names."`
+	Address     string   `short:"a" placeholder:"ADDR" help:"Address to listen on (default: all)."`
+	Port        string   `short:"p" placeholder:"PORT" help:"Port to listen on (default: 8000; 0: any)."`
+	IPv6        bool     `name:"ipv6" short:"6" help:"Use IPv6 in addition to IPv4."`
+	Name        string   `short:"n" help:"Name to show in web pages."`
+	Prefix      string   `help:"Path to serve from (default: /)."`
+	AccessLog   string   `name:"accesslog" short:"A" placeholder:"FILE" help:"File to write accesses to."`
+	ErrorLog    string   `name:"errorlog" short:"E" placeholder:"FILE" help:"File to write errors to."`
+	PidFile     string   `name:"pid-file" placeholder:"FILE" help:"File to write the process id to."`
+	Certificate string   `placeholder:"FILE" help:"Certificate and key to serve TLS with, in PEM."`
+	Config      []string `sep:"none" placeholder:"SECT.KEY=VAL" help:"Set a configuration value (may be repeated)."`
+	State       string   `placeholder:"DIR" help:"State of the embedded etcd, shared by all vcsd processes of this user (default: ~/.local/state/vcsd)."`
+	Etcd        []string `placeholder:"URL" help:"Use an external etcd instead."`
+
+	// Flags of hg serve that change nothing here.
+	Cwd       string `placeholder:"DIR" help:"Change the working directory first."`
+	Daemon    bool   `short:"d" hidden:""`
+	Templates string `short:"t" hidden:""`
+	Style     string `hidden:""`
+	Subrepos  bool   `short:"S" hidden:""`
+	Quiet     bool   `short:"q" help:"Print nothing but errors."`
+	Verbose   bool   `short:"v" hidden:""`
+	Debug     bool   `hidden:""`
+	Traceback bool   `hidden:""`
+}
+
+// Run serves until the context of s ends.
+func (c *serveCmd) Run(s *streams) (err error) {
+	if c.Cwd != "" {
+		if err := os.Chdir(c.Cwd); err != nil {
+			return err
+		}
+	}
+	conf, err := c.load()
+	if err != nil {
+		return err
+	}
+	web, err := conf.config.Web()
+	if err != nil {
+		return err
+	}
+	logs, err := c.openLogs(s, &web)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logs.Close()) }()
+	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
+	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, log: logs.log}
+	return c.listen(s, h, &web, logs)
+}
+
+// loaded is the configuration of the server as a whole.
+type loaded struct {
+	loader *config.Loader
+	config *config.Config
+	mounts mounts
+}
+
+func (c *serveCmd) load() (*loaded, error) {
+	items, err := c.overrides()
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{loader: config.NewLoader()}
+	if l.config, err = l.loader.System(items...); err != nil {
+		return nil, err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.WebConf != "":
+		if l.config, err = l.loader.WebConf(l.config, c.WebConf); err != nil {
+			return nil, err
+		}
+		l.mounts = mountsOf(l.config, cwd)
+	case c.Root != "":
+		l.mounts = mounts{{dir: absolute(cwd, c.Root), depth: nested}}
+		if info, err := os.Stat(l.mounts[0].dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--root %s: no such directory", c.Root)
+		}
+	default:
+		return l, c.loadRepository(l, cwd)
+	}
+	return l, nil
+}
+
+// loadRepository serves one repository; its own hgrc counts for the server
+// too, as in hg serve.
+func (c *serveCmd) loadRepository(l *loaded, cwd string) (err error) {
+	dir := absolute(cwd, c.Repository)
+	if c.Repository == "" {
+		if dir, err = enclosingRepository(cwd); err != nil {
+			return err
+		}
+	}
+	if !isRepository(dir) {
+		return fmt.Errorf("repository %s not found", c.Repository)
+	}
+	l.mounts = mounts{{dir: dir, depth: single}}
+	l.config, err = l.loader.Repository(l.config, filepath.Join(dir, ".hg"), "")
+	return err
+}
+
+func enclosingRepository(dir string) (string, error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if isRepository(d) {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("there is no Mercurial repository here (.hg not found)")
+		}
+	}
+}
+
+// overrides returns the configuration that flags set.
+func (c *serveCmd) overrides() ([]config.Item, error) {
+	var items []config.Item
+	for _, arg := range c.Config {
+		it, err := config.ParseOverride(arg)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	for _, f := range []struct{ key, value string }{
+		{"address", c.Address}, {"port", c.Port}, {"name", c.Name}, {"prefix", c.Prefix},
+		{"accesslog", c.AccessLog}, {"errorlog", c.ErrorLog}, {"certificate", c.Certificate},
+	} {
+		if f.value != "" {
+			items = append(items, config.Item{Section: "web", Key: f.key, Value: f.value, Source: "serve"})
+		}
+	}
+	if c.IPv6 {
+		items = append(items, config.Item{Section: "web", Key: "ipv6", Value: "true", Source: "serve"})
+	}
+	return items, nil
+}
+
+// openRegistry connects to etcd and makes the registry. closeRefs ends the
+// connection, after the registry was closed.
+func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Logger) (g *registry, closeRefs func() error, err error) {
+	bootID, err := ingest.BootID()
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, nil, err
+	}
+	node := host + ":" + strconv.Itoa(os.Getpid())
+	endpoints, leave := c.Etcd, func() error { return nil }
+	if len(endpoints) == 0 {
+		dir, err := c.stateDir(conf.config)
+		if err != nil {
+			return nil, nil, err
+		}
+		member, err := embedded.Join(ctx, dir, embedded.Options{Log: log})
+		if err != nil {
+			return nil, nil, fmt.Errorf("state directory %s: %w", dir, err)
+		}
+		endpoints, leave = []string{member.Endpoint()}, member.Close
+	}
+	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints}, refs.Options{Node: node, Log: log})
+	if err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	g = &registry{
+		refs: client, loader: conf.loader, conf: conf.config, log: log, node: node, bootID: bootID,
+		filelogs: store.NewFilelogCache(store.DefaultFilelogCacheBytes), open: make(map[string]*opening),
+	}
+	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
+}
+
+// stateDir returns where the embedded etcd lives, and makes it.
+func (c *serveCmd) stateDir(conf *config.Config) (string, error) {
+	dir := c.State
+	if dir == "" {
+		dir = conf.String("vcsd", "state", "")
+	}
+	if dir == "" {
+		if base := os.Getenv("XDG_STATE_HOME"); base != "" {
+			dir = filepath.Join(base, "vcsd")
+		} else if home, err := os.UserHomeDir(); err == nil {
+			dir = filepath.Join(home, ".local", "state", "vcsd")
+		} else {
+			return "", fmt.Errorf("no state directory: set --state or HOME")
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return dir, vfs.NewOS("/").MkdirAll(dir)
+}
+
+// shutdownTime is how long requests in flight may take after the end was asked
+// for.
+const shutdownTime = 30 * time.Second
+
+// listen opens the port and serves until the context ends, then lets what is
+// in flight finish.
+func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) error {
+	network := "tcp4"
+	if web.IPv6 {
+		network = "tcp"
+	}
+	l, err := net.Listen(network, net.JoinHostPort(web.Address, strconv.Itoa(web.Port)))
+	if err != nil {
+		return listenError(web, err)
+	}
+	scheme := "http"
+	if web.Certificate != "" {
+		cert, err := tls.LoadX509KeyPair(web.Certificate, web.Certificate)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		l, scheme = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}), "https"
+	}
+	if c.PidFile != "" {
+		if err := os.WriteFile(c.PidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o666); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
+	if !c.Quiet {
+		announce(s.stdout, scheme, l.Addr(), web, h.mounts)
+	}
+	srv := &http.Server{
+		Handler: logs.access.logged(h.routes()), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
+		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
+	}
+	return serveUntilDone(s.ctx, srv, wire.ReasonListener(l))
+}
+
+func serveUntilDone(ctx context.Context, srv *http.Server, l net.Listener) error {
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	return nil
+}
+
+func listenError(web *config.Web, err error) error {
+	reason := err
+	var op *net.OpError
+	if errors.As(err, &op) {
+		reason = op.Err
+		var call *os.SyscallError
+		if errors.As(op.Err, &call) {
+			reason = call.Err
+		}
+	}
+	return &hg.Abort{Message: fmt.Sprintf("cannot start server at '%s:%d': %v", web.Address, web.Port, reason)}
+}
+
+// announce prints where the server listens, as hg serve does, and how to clone.
+func announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, ms mounts) {
+	tcp := addr.(*net.TCPAddr)
+	bound := web.Address
+	host := web.Address
+	if bound == "" || bound == "0.0.0.0" {
+		bound = "*"
+		host = "localhost"
+	}
+	base := fmt.Sprintf("%s://%s%s/", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)), web.Prefix)
+	fmt.Fprintf(w, "listening at %s (bound to %s:%d)\n", base, bound, tcp.Port)
+	paths, more := ms.list()
+	for i, p := range paths {
+		if i == 10 {
+			more = true
+			break
+		}
+		fmt.Fprintf(w, "  hg clone %s%s\n", base, strings.TrimPrefix(p, "/"))
+	}
+	if more {
+		fmt.Fprintf(w, "  ... and more, listed at %s\n", base)
+	}
+}

@@ -1,0 +1,272 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"vcsd/cache"
+	"vcsd/internal/vfs"
+	"vcsd/revlog"
+	"vcsd/revlog/chunk"
+)
+
+// Options tell how a repository is opened. The zero value is usable.
+type Options struct {
+	// Filelogs caches opened filelogs across the repositories of a process.
+	// Nil means a cache of this repository alone.
+	Filelogs *FilelogCache
+	// Key tells this repository's filelogs in a shared cache from others'.
+	Key string
+}
+
+// A FilelogCache keeps the indexes of filelogs, the most recently used ones.
+type FilelogCache = cache.Cache[FilelogKey, *revlog.Log]
+
+// FilelogKey names a filelog among all repositories of a process. Epoch
+// changes when somebody else rewrote the repository's files.
+type FilelogKey struct {
+	Repo  string
+	Epoch uint64
+	Radix string
+}
+
+// A Repo is a repository on disk. Its methods may be called by several
+// goroutines at once.
+type Repo struct {
+	fs   vfs.FS       // rooted at the .hg that has the store; constant after Open
+	reqs Requirements // constant after Open
+	enc  Encoder      // constant after Open
+	opts Options      // constant after Open
+
+	// mu serialises all that replaces cur: refreshing it from disk, and the
+	// committer between the first byte it links and the new state.
+	mu sync.Mutex
+
+	// cur is what readers see. Replaced with mu held, loaded without.
+	cur atomic.Pointer[state]
+
+	// Guarded by mu.
+	changelog, manifest *revlog.Log
+	branches            *branchTable
+	epoch               uint64
+	fncache             *FNCache // nil until wanted
+}
+
+// Open opens the repository whose .hg directory is the root of fsys.
+// A requirement that vcsd does not honour is an *hg.Abort that names it.
+func Open(fsys vfs.FS, o Options) (*Repo, error) {
+	reqs, err := ReadRequirements(fsys)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repo{fs: fsys, reqs: reqs, enc: reqs.Encoder(), opts: o}
+	if r.opts.Filelogs == nil {
+		r.opts.Filelogs = NewFilelogCache(DefaultFilelogCacheBytes)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r, r.reopenLocked()
+}
+
+// FS returns the file system rooted at the .hg directory.
+func (r *Repo) FS() vfs.FS { return r.fs }
+
+// Requirements returns what the repository requires.
+func (r *Repo) Requirements() Requirements { return r.reqs }
+
+// Close lets go of the repository's files once the last View is closed.
+func (r *Repo) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st := r.cur.Swap(nil); st != nil {
+		st.release()
+	}
+	return errors.Join(r.changelog.Close(), r.manifest.Close())
+}
+
+// View returns the repository as it is now. If somebody else changed it on
+// disk, that is noticed first. The caller closes the View.
+func (r *Repo) View(ctx context.Context) (*View, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// While a committer holds mu the files are ahead of cur; cur is right.
+	if r.mu.TryLock() {
+		err := r.refreshLocked()
+		r.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r.current()
+}
+
+// current returns the published state without looking at the disk.
+func (r *Repo) current() (*View, error) {
+	for {
+		st := r.cur.Load()
+		if st == nil {
+			return nil, fmt.Errorf("repository is closed: %w", fs.ErrClosed)
+		}
+		if st.acquire() {
+			return &View{repo: r, state: st}, nil
+		}
+	}
+}
+
+// Exclusive runs link while readers keep the state they have, then publishes
+// what is on disk as seq. link changes files of the store under the store's
+// lock; touched names the radixes of the filelogs it appended to.
+func (r *Repo) Exclusive(seq uint64, link func() (touched []string, err error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	touched, err := link()
+	if err != nil {
+		return err
+	}
+	for _, radix := range touched {
+		if err := r.opts.Filelogs.Extend(r.filelogKey(radix), seq, extendFilelog); err != nil {
+			return err
+		}
+	}
+	return r.loadLocked(seq)
+}
+
+// Refresh makes the published state what is on disk. The caller holds
+// the store's lock, so nobody is writing.
+func (r *Repo) Refresh() (changed bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.cur.Load()
+	err = r.refreshLocked()
+	return r.cur.Load() != before, err
+}
+
+// refreshLocked reads the state anew if the files are not those it was made of.
+func (r *Repo) refreshLocked() error {
+	st := r.cur.Load()
+	if st == nil {
+		return fs.ErrClosed
+	}
+	now, err := readFingerprint(r.fs, r.reqs)
+	if err != nil {
+		return err
+	}
+	if now == st.print {
+		return nil
+	}
+	if now.rewrote(st.print) {
+		return r.reopenLocked()
+	}
+	// Somebody else may have appended to any filelog.
+	r.epoch++
+	return r.loadLocked(st.seq)
+}
+
+// reopenLocked opens the logs anew and makes a state of them.
+func (r *Repo) reopenLocked() error {
+	seq := uint64(0)
+	old := r.cur.Load()
+	if old != nil {
+		seq = old.seq
+	}
+	cl, err := r.openMapped(changelogRadix)
+	if err != nil {
+		return err
+	}
+	mf, err := r.openMapped(manifestRadix)
+	if err != nil {
+		return errors.Join(err, cl.Close())
+	}
+	oldCl, oldMf := r.changelog, r.manifest
+	r.changelog, r.manifest, r.branches, r.fncache = cl, mf, nil, nil
+	r.epoch++
+	if oldCl != nil {
+		err = errors.Join(oldCl.Close(), oldMf.Close())
+	}
+	return errors.Join(err, r.loadLocked(seq))
+}
+
+const (
+	changelogRadix = "store/00changelog"
+	manifestRadix  = "store/00manifest"
+)
+
+// openMapped opens the changelog or the manifest log. hg makes no deltas in
+// the changelog, so a new one doesn't claim general delta.
+func (r *Repo) openMapped(radix string) (*revlog.Log, error) {
+	return revlog.Open(r.fs, radix, revlog.Options{
+		Mapped: true, Inline: true, GeneralDelta: r.reqs.GeneralDelta && radix != changelogRadix,
+	})
+}
+
+// engine returns what new chunks are compressed with.
+func (r *Repo) engine() chunk.Engine {
+	if r.reqs.Zstd {
+		return chunk.Zstd
+	}
+	return chunk.Zlib
+}
+
+// StageOptions returns how new revisions of a kind of log are stored here.
+func (r *Repo) StageOptions(kind revlog.Kind) revlog.StageOptions {
+	return revlog.StageOptions{Kind: kind, Sparse: r.reqs.SparseRevlog, Engine: r.engine()}
+}
+
+// PlanOptions returns how revisions that can't be stored as they were staged
+// are stored here. Chunk and Text are left to the caller.
+func (r *Repo) PlanOptions() revlog.PlanOptions {
+	return revlog.PlanOptions{Engine: r.engine()}
+}
+
+// FilelogRadixOf returns the radix of the filelog that a file of the store
+// belongs to; ok is false for other files. path is relative to .hg.
+func FilelogRadixOf(path string) (radix string, ok bool) {
+	name, isStore := strings.CutPrefix(path, "store/")
+	if !isStore || !(strings.HasPrefix(name, "data/") || strings.HasPrefix(name, "dh/")) {
+		return "", false
+	}
+	radix, isIndex := strings.CutSuffix(path, ".i")
+	if !isIndex {
+		radix, isIndex = strings.CutSuffix(path, ".d")
+	}
+	return radix, isIndex
+}
+
+// FilelogRadix returns the name of a file's log without its ending, relative
+// to the .hg directory.
+func (r *Repo) FilelogRadix(file string) string {
+	name := r.enc.Encode("data/" + file + ".i")
+	return path.Join("store", name[:len(name)-len(".i")])
+}
+
+func (r *Repo) filelogKey(radix string) FilelogKey {
+	return FilelogKey{Repo: r.opts.Key, Epoch: r.epoch, Radix: radix}
+}
+
+// OpenFilelog opens the log at radix as it is on disk, past the cache.
+func (r *Repo) OpenFilelog(radix string) (*revlog.Log, error) {
+	return revlog.Open(r.fs, radix, revlog.Options{Inline: true, GeneralDelta: r.reqs.GeneralDelta})
+}
+
+// extendFilelog brings an open log to what is on disk by now.
+func extendFilelog(log *revlog.Log) (*revlog.Log, int64, error) {
+	if err := log.ExtendToFile(); err != nil {
+		return nil, 0, err
+	}
+	return log, filelogCost(log), nil
+}
+
+// DefaultFilelogCacheBytes is the size of a cache unless told otherwise.
+const DefaultFilelogCacheBytes = 64 << 20
+
+// NewFilelogCache returns a cache of at most maxBytes of filelog indexes.
+func NewFilelogCache(maxBytes int64) *FilelogCache {
+	return cache.New[FilelogKey, *revlog.Log](cache.Options{MaxCost: maxBytes, Grows: true})
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+
+	"vcsd/dag"
+	"vcsd/hg"
+	"vcsd/internal/vfs"
+	"vcsd/revlog"
+)
+
+// A fingerprint tells whether the files that a state is made of are still the
+// same. Filelogs and the manifest need no watching: whoever appends to them
+// appends to the changelog.
+type fingerprint struct {
+	changelog, phaseRoots, bookmarks, obsStore filePrint
+}
+
+type filePrint struct {
+	size       int64
+	mtime      int64 // nanoseconds
+	dev, inode uint64
+}
+
+// rewrote tells whether the changelog is not the old one with more at its end.
+func (f fingerprint) rewrote(old fingerprint) bool {
+	a, b := old.changelog, f.changelog
+	return b.size < a.size || b.inode != a.inode || b.dev != a.dev ||
+		(b.size == a.size && b.mtime != a.mtime)
+}
+
+func readFingerprint(fsys vfs.FS, reqs Requirements) (fp fingerprint, err error) {
+	for _, f := range []struct {
+		name string
+		to   *filePrint
+	}{
+		{"store/00changelog.i", &fp.changelog},
+		{"store/phaseroots", &fp.phaseRoots},
+		{bookmarksFile(reqs), &fp.bookmarks},
+		{"store/obsstore", &fp.obsStore},
+	} {
+		info, err := fsys.Stat(f.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fp, err
+		}
+		*f.to = filePrint{info.Size, info.ModTime.UnixNano(), info.Dev, info.Ino}
+	}
+	return fp, nil
+}
+
+// BookmarksPath returns where bookmarks are kept, relative to .hg.
+func (r *Repo) BookmarksPath() string { return bookmarksFile(r.reqs) }
+
+// bookmarksFile returns where bookmarks are kept, relative to .hg.
+func bookmarksFile(reqs Requirements) string {
+	if reqs.BookmarksInStore {
+		return "store/bookmarks"
+	}
+	return "bookmarks"
+}
+
+// maxSmallFileBytes bounds the files that a state reads whole.
+const maxSmallFileBytes = 1 << 30
+
+func (r *Repo) readSmall(name string) ([]byte, error) {
+	b, err := vfs.ReadFile(r.fs, name, maxSmallFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// fncacheName is the list of filelogs, relative to .hg.
+const fncacheName = "store/fncache"
+
+// FNCache returns the list of filelogs. The caller holds the store's lock.
+func (r *Repo) FNCache() (*FNCache, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, err := r.fs.Stat(fncacheName)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if r.fncache != nil && r.fncache.size == info.Size {
+		return r.fncache, nil
+	}
+	b, err := r.readSmall(fncacheName)
+	if err != nil {
+		return nil, err
+	}
+	r.fncache, err = ParseFNCache(b)
+	return r.fncache, err
+}
+
+// ExpectFNCache tells which list the file will hold once the append that was
+// planned is made. If it is not made, the size tells, and the file is read.
+func (r *Repo) ExpectFNCache(c *FNCache) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fncache = c
+}
+
+// readBookmarks returns the bookmarks that point to changesets there are, as
+// hg does.
+func (r *Repo) readBookmarks(cl *revlog.Snapshot) (map[string]hg.Node, error) {
+	b, err := r.readSmall(bookmarksFile(r.reqs))
+	if err != nil {
+		return nil, err
+	}
+	marks := ParseBookmarks(b)
+	for name, n := range marks {
+		if _, ok := cl.Rev(n); !ok || n.IsNull() {
+			delete(marks, name)
+		}
+	}
+	return marks, nil
+}
+
+func (r *Repo) readPhaseRoots() (PhaseRoots, error) {
+	b, err := r.readSmall("store/phaseroots")
+	if err != nil {
+		return nil, err
+	}
+	return ParsePhaseRoots(b)
+}
+
+// readFiltered returns the changesets that clients don't see.
+func (r *Repo) readFiltered(st *state) (*dag.Set, error) {
+	var set *dag.Set
+	for _, rev := range st.phases.NonPublic() {
+		if st.phases.Phase(rev) >= hg.Secret {
+			if set == nil {
+				set = dag.NewSet(st.changelog.Len())
+			}
+			set.Add(rev)
+		}
+	}
+	return set, nil
+}
