@@ -204,28 +204,27 @@ func (a *applier) makeParents(name string, made func(dir string) error) error {
 // into them would damage the clone.
 //
 // Order: write the copy to a temporary file, sync it, rename it.
-func (a *applier) copyUp(name string, f vfs.File, in vfs.Info) (own vfs.File, err error) {
+func (a *applier) copyUp(name string, f vfs.File, in vfs.Info) (vfs.File, error) {
 	tmp := vfs.TempName(name)
-	own, err = a.fs.Create(tmp)
+	own, err := a.fs.Create(tmp)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, own.Close(), removeIfThere(a.fs, tmp))
-		}
-	}()
-	if err := a.copyBytes(own, f, in.Size); err != nil {
-		return nil, err
-	}
-	if err := a.fs.Chmod(tmp, in.Mode.Perm()); err != nil {
-		return nil, err
-	}
-	if err := a.rename(own, tmp, name); err != nil {
-		return nil, err
+	if err := a.fillCopy(own, f, in, tmp, name); err != nil {
+		return nil, errors.Join(err, own.Close(), removeIfThere(a.fs, tmp))
 	}
 	a.touched.addReplaced(name)
 	return own, nil
+}
+
+func (a *applier) fillCopy(own, f vfs.File, in vfs.Info, tmp, name string) error {
+	if err := a.copyBytes(own, f, in.Size); err != nil {
+		return err
+	}
+	if err := a.fs.Chmod(tmp, in.Mode.Perm()); err != nil {
+		return err
+	}
+	return a.rename(own, tmp, name)
 }
 
 // rename syncs f, which is open as tmp, and gives it its name.

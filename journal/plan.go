@@ -124,7 +124,8 @@ func (p *planner) checkReplace(w *Write, st *fileState) (step, error) {
 	same := false
 	if st.exists && !st.written && st.size == w.Length {
 		n, err := p.a.compare(w, w.Length)
-		if err != nil && !errors.Is(err, ErrDiffers) {
+		// Nothing but the conflict: what else went wrong is joined to it.
+		if _, differs := err.(*ConflictError); err != nil && !differs {
 			return step{}, err
 		}
 		same = err == nil && n == w.Length
@@ -197,7 +198,11 @@ func (a *applier) compare(w *Write, n int64) (from int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() {
+		if cerr := f.Close(); cerr != nil {
+			err = errors.Join(err, cerr)
+		}
+	}()
 	c := comparer{f: f, w: w, at: w.Offset, end: w.Offset + n, from: -1}
 	err = a.sources.walk(w.Parts, 0, c.next)
 	if err != nil && err != errStop {

@@ -72,10 +72,9 @@ func (s *sources) walkPart(p *Part, skip int64, f func(b []byte) error) error {
 	if err != nil {
 		return err
 	}
-	if s.buf == nil {
-		s.buf = make([]byte, chunkBytes)
-	}
-	for at, end := p.Offset+skip, p.Offset+p.Length; at < end; {
+	at, end := p.Offset+skip, p.Offset+p.Length
+	s.buf = atLeast(s.buf, end-at)
+	for at < end {
 		b := s.buf[:min(chunkBytes, end-at)]
 		if err := readFullAt(file, b, at); err != nil {
 			return &CorruptError{s.j.path(p.Segment), fmt.Errorf("read %d bytes at %d: %w", len(b), at, err)}
@@ -90,14 +89,21 @@ func (s *sources) walkPart(p *Part, skip int64, f func(b []byte) error) error {
 
 // write writes the bytes of w from the absolute offset from on.
 func (a *applier) write(f vfs.File, w *Write, from int64) error {
-	if a.buf == nil {
-		a.buf = make([]byte, 0, chunkBytes)
-	}
+	a.buf = atLeast(a.buf, w.Offset+w.Length-from)
 	g := gather{f: f, at: from, buf: a.buf[:0]}
 	if err := a.sources.walk(w.Parts, from-w.Offset, g.add); err != nil {
 		return err
 	}
 	return g.flush()
+}
+
+// atLeast returns a buffer of n bytes or more, but no more than chunkBytes: b
+// if it is long enough.
+func atLeast(b []byte, n int64) []byte {
+	if n = min(n, chunkBytes); int64(len(b)) >= n {
+		return b
+	}
+	return make([]byte, n)
 }
 
 // gather makes few large writes of many small ones.
