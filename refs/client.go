@@ -99,6 +99,9 @@ func (c *Client) spawn(f func()) bool {
 // bound returns ctx, ending also with the Client.
 func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if c.ctx.Err() != nil {
+		cancel(ErrClosed) // AfterFunc would take its time
+	}
 	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }

@@ -152,12 +152,12 @@ func (p *sessions) make(ctx context.Context) (*session, error) {
 	}
 	s := &session{id: id, token: token, keyRev: res.rev, ttl: ttl, until: sent.Add(ttl), refs: 1, stop: make(chan struct{})}
 	s.live, s.lose = context.WithCancelCause(context.Background())
-	p.mu.Lock()
-	p.cur = s
-	p.mu.Unlock()
 	if !p.c.spawn(func() { p.keep(s) }) {
 		return nil, &refusedError{ErrClosed}
 	}
+	p.mu.Lock()
+	p.cur = s
+	p.mu.Unlock()
 	p.c.o.Log.Info("session made", "session", token, "ttl", ttl)
 	return s, nil
 }
@@ -208,8 +208,8 @@ func (p *sessions) beat(s *session) error {
 	until := s.until
 	s.mu.Unlock()
 	sent := time.Now()
-	// A request that is swallowed must leave time for another.
-	limit := sent.Add(s.ttl / 3)
+	// A request that is swallowed must leave time for others.
+	limit := sent.Add(s.ttl / 6)
 	if until.Before(limit) {
 		limit = until
 	}

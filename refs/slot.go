@@ -37,6 +37,21 @@ type hold struct {
 	yield  bool // it was not handed on because it is the turn of others
 }
 
+// Waiting returns how many calls of Acquire wait for a branch that somebody
+// has, in this process or in another one.
+func (c *Client) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, s := range c.slots {
+		n += len(s.waiters)
+	}
+	for _, st := range c.repos {
+		n += len(st.watch.waiting)
+	}
+	return n
+}
+
 // takeSlot waits for a branch's slot.
 func (c *Client) takeSlot(ctx context.Context, k slotKey) (grant, error) {
 	c.mu.Lock()

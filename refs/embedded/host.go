@@ -1,0 +1,133 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/pkg/v3/featuregate"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/features"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+const (
+	// A single member needs no time for elections: it wins each at once.
+	singleTickMs, singleElectionMs = 10, 100
+	// Members on several machines do.
+	clusterTickMs, clusterElectionMs = 100, 1000
+
+	// readyTime bounds the start: of a single member by its disk, of one in a
+	// cluster by the others, without which it isn't ready.
+	readyTime = time.Minute
+
+	// graceTime is what requests in flight get when etcd stops. Watches don't
+	// end by themselves, so it is always used up if there is one.
+	graceTime = 100 * time.Millisecond
+)
+
+// host runs etcd until Close or etcd's failure. The caller has the lock.
+func (m *Member) host() (err error) {
+	start := time.Now()
+	var servers []*grpc.Server
+	var closing atomic.Bool
+	cfg, err := m.config(&closing)
+	if err != nil {
+		return err
+	}
+	cfg.ServiceRegister = func(s *grpc.Server) { servers = append(servers, s) }
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		m.hosting.Store(false)
+		closing.Store(true)
+		for _, s := range servers {
+			stop(s)
+		}
+		e.Close()
+	}()
+	select {
+	case <-e.Server.ReadyNotify():
+	case err := <-e.Err():
+		return err
+	case <-time.After(readyTime):
+		return errors.New("etcd was not ready in time")
+	case <-m.ctx.Done():
+		return nil
+	}
+	// etcd asks nobody for a password: only this user may connect.
+	if err := m.fs.Chmod(socketName, 0o600); err != nil {
+		return err
+	}
+	m.hosting.Store(true)
+	m.o.Log.Info("embedded etcd runs here", "dir", m.dir, "duration", time.Since(start))
+	select {
+	case <-m.ctx.Done():
+		return nil
+	case err := <-e.Err():
+		return err
+	case <-e.Server.StopNotify():
+		return errors.New("etcd stopped by itself")
+	}
+}
+
+// stop ends a server's connections. Left to itself etcd waits five seconds
+// and more for watches to end.
+func stop(s *grpc.Server) {
+	t := time.AfterFunc(graceTime, s.Stop)
+	defer t.Stop()
+	s.GracefulStop()
+}
+
+func (m *Member) config(closing *atomic.Bool) (*embed.Config, error) {
+	cfg := embed.NewConfig()
+	cfg.Dir = filepath.Join(m.dir, dataName)
+	cfg.ListenClientUrls = []url.URL{{Scheme: "unix", Path: m.socket}}
+	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	cfg.ListenPeerUrls = nil // nobody calls a single member
+	cfg.TickMs, cfg.ElectionMs = singleTickMs, singleElectionMs
+	cfg.QuotaBackendBytes = m.o.QuotaBytes
+	cfg.EnableGRPCGateway = false
+	// Old values serve nobody: watches start at the present.
+	cfg.AutoCompactionMode = embed.CompactorModePeriodic
+	cfg.AutoCompactionRetention = "5m"
+	// Leases of outcomes must not start anew each time that the host changes.
+	gate := cfg.ServerFeatureGate.(featuregate.MutableFeatureGate)
+	err := gate.SetFromMap(map[string]bool{string(features.LeaseCheckpoint): true, string(features.LeaseCheckpointPersist): true})
+	if err != nil {
+		return nil, err
+	}
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(logCore{m.o.Log, closing}, zap.WithFatalHook(failed{})))
+	if m.o.Cluster != nil {
+		if err := m.o.Cluster.apply(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+func (c *Cluster) apply(cfg *embed.Config) error {
+	u, err := url.Parse(c.PeerURL)
+	if err != nil {
+		return fmt.Errorf("peer URL %q: %w", c.PeerURL, err)
+	}
+	cfg.Name = c.Name
+	cfg.TickMs, cfg.ElectionMs = clusterTickMs, clusterElectionMs
+	cfg.ListenPeerUrls = []url.URL{*u}
+	cfg.AdvertisePeerUrls = []url.URL{*u}
+	cfg.InitialCluster = c.Initial
+	if c.Existing {
+		cfg.ClusterState = embed.ClusterStateFlagExisting
+	}
+	if c.CertFile != "" {
+		cfg.PeerTLSInfo.CertFile, cfg.PeerTLSInfo.KeyFile = c.CertFile, c.KeyFile
+		cfg.PeerTLSInfo.TrustedCAFile, cfg.PeerTLSInfo.ClientCertAuth = c.CAFile, true
+	}
+	return nil
+}

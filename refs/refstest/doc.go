@@ -1,0 +1,2 @@
+// Package refstest is the suite that every way to run refs must pass.
+package refstest
