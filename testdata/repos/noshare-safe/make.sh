@@ -1,0 +1,4 @@
+# All requirements in .hg/requires.
+setting format.use-share-safe=no
+new
+varied
