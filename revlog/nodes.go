@@ -117,31 +117,54 @@ func (t *nodeTable) bucket(h uint64) uint64 {
 // bits of h: the high ones have chosen the bucket.
 func (t *nodeTable) mark(h uint64) uint32 { return uint32(h<<7) &^ t.revMask }
 
-// insert adds rev. The caller holds nodeIndex.mu, and the table has room.
+// insert adds rev beside readers. The caller holds nodeIndex.mu, and the table
+// has room.
 func (t *nodeTable) insert(node words, rev hg.Rev) {
 	h := node.hash()
 	slot := uint64(t.mark(h) | uint32(rev+1))
-	for i := t.bucket(h); !t.buckets[i].put(slot); {
-		if i++; i == uint64(len(t.buckets)) {
-			i = 0
+	for i := t.bucket(h); ; i = t.after(i) {
+		if word, to := t.buckets[i].free(slot); to >= 0 {
+			atomic.StoreUint64(&t.buckets[i][to], word)
+			return
 		}
 	}
 }
 
-// put takes the first free slot, and returns false if there is none.
-func (b *bucket) put(slot uint64) bool {
-	for i := range b {
-		w := atomic.LoadUint64(&b[i])
-		switch {
-		case uint32(w) == 0:
-			atomic.StoreUint64(&b[i], slot)
-			return true
-		case w>>32 == 0:
-			atomic.StoreUint64(&b[i], w|slot<<32)
-			return true
+// insertUnseen is insert in a table that is not published yet. An atomic store
+// would wait for the memory of every slot in turn.
+func (t *nodeTable) insertUnseen(node words, rev hg.Rev) {
+	h := node.hash()
+	slot := uint64(t.mark(h) | uint32(rev+1))
+	for i := t.bucket(h); ; i = t.after(i) {
+		if word, to := t.buckets[i].free(slot); to >= 0 {
+			t.buckets[i][to] = word
+			return
 		}
 	}
-	return false
+}
+
+// after returns the bucket in which a search goes on after bucket i.
+func (t *nodeTable) after(i uint64) uint64 {
+	if i++; i == uint64(len(t.buckets)) {
+		return 0
+	}
+	return i
+}
+
+// free returns the word that has slot in the first free slot of b, and which
+// word that is; -1 if there is none. Only the one who writes b may call it.
+func (b *bucket) free(slot uint64) (word uint64, to int) {
+	switch {
+	case b[0] == 0:
+		return slot, 0
+	case b[0]>>32 == 0:
+		return b[0] | slot<<32, 0
+	case b[1] == 0:
+		return slot, 1
+	case b[1]>>32 == 0:
+		return b[1] | slot<<32, 1
+	}
+	return 0, -1
 }
 
 // load returns the words of b.
@@ -171,7 +194,7 @@ func (t *nodeTable) rev(w0, w1, found uint64) uint32 {
 // find returns the rev of node in s.
 func (t *nodeTable) find(s *state, node words) (hg.Rev, bool) {
 	h := node.hash()
-	for i := t.bucket(h); ; {
+	for i := t.bucket(h); ; i = t.after(i) {
 		w0, w1 := t.buckets[i].load()
 		for found := t.matches(w0, w1, h); found != 0; found &= found - 1 {
 			rev := t.rev(w0, w1, found)
@@ -181,9 +204,6 @@ func (t *nodeTable) find(s *state, node words) (hg.Rev, bool) {
 		}
 		if w1>>32 == 0 {
 			return hg.NullRev, false
-		}
-		if i++; i == uint64(len(t.buckets)) {
-			i = 0
 		}
 	}
 }
@@ -204,35 +224,54 @@ func (t *nodeTable) findAll(s *state, nodes []hg.Node, revs []hg.Rev) {
 		fetched[i%findBatch][0], fetched[i%findBatch][1] = t.buckets[t.bucket(h)].load()
 	}
 	for i := range nodes {
-		w := &fetched[i%findBatch]
-		revs[i] = hg.NullRev
-		if found := t.matches(w[0], w[1], hashes[i%findBatch]); found != 0 {
-			revs[i] = hg.Rev(t.rev(w[0], w[1], found))
-		}
+		revs[i] = t.guess(fetched[i%findBatch], hashes[i%findBatch])
 	}
 	for i, rev := range revs {
-		switch {
-		case uint32(rev) < uint32(s.n) && wordsOf(s.entry(rev).node()) == wordsOf(&nodes[i]):
-		case rev == hg.NullRev && fetched[i%findBatch][1]>>32 == 0:
-		default: // not the first slot that looked like it
+		known := uint32(rev) < uint32(s.n) && wordsOf(s.entry(rev).node()) == wordsOf(&nodes[i])
+		if !known && rev != hg.NullRev {
 			revs[i], _ = t.find(s, wordsOf(&nodes[i]))
 		}
 	}
+}
+
+// unsure is what guess returns if it takes find to know.
+const unsure hg.Rev = -2
+
+// guess returns the rev that a node of hash h has if it is in the table and the
+// first slot of its bucket w that has its mark is its own; NullRev if it is not
+// in the table.
+func (t *nodeTable) guess(w bucket, h uint64) hg.Rev {
+	found := t.matches(w[0], w[1], h)
+	switch {
+	case found == 0 && w[1]>>32 == 0:
+		return hg.NullRev
+	case found == 0:
+		return unsure
+	}
+	rev := hg.Rev(t.rev(w[0], w[1], found))
+	if rev == hg.NullRev {
+		return unsure // a free slot looked like a mark of zeros
+	}
+	return rev
 }
 
 // cover sees to it that a table has all revisions of s.
 func (x *nodeIndex) cover(s *state) *nodeTable {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.table.Load()
-	if t == nil || s.n > t.limit {
-		// Readers keep the old one until their lookup is done.
-		t = newNodeTable(s.n)
+	if t := x.table.Load(); t != nil && s.n <= t.limit {
+		for rev := hg.Rev(t.covered.Load()); rev < s.n; rev++ {
+			t.insert(wordsOf(s.entry(rev).node()), rev)
+		}
+		t.covered.Store(max(t.covered.Load(), int32(s.n)))
+		return t
 	}
-	for rev := hg.Rev(t.covered.Load()); rev < s.n; rev++ {
-		t.insert(wordsOf(s.entry(rev).node()), rev)
+	t := newNodeTable(s.n)
+	for rev := range s.n {
+		t.insertUnseen(wordsOf(s.entry(rev).node()), rev)
 	}
-	t.covered.Store(max(t.covered.Load(), int32(s.n)))
+	t.covered.Store(int32(s.n))
+	// Those who search the old one go on with it until they have their answer.
 	x.table.Store(t)
 	return t
 }

@@ -80,36 +80,55 @@ func TestTableSize(t *testing.T) {
 }
 
 // Nodes that somebody chose so that they hash alike must still be found, and
-// the search for one that isn't there must end.
+// the search for one that isn't there must end; also where the mark is 0, as in
+// a free slot.
 func TestCollidingNodes(t *testing.T) {
-	var index []byte
-	for rev := range hg.Rev(500) {
-		f := entryFields{Base: rev, P1: -1, P2: -1}
-		binary.BigEndian.PutUint64(f.Node[12:], uint64(rev)+1)
-		index = f.append(index)
+	defer func(key [2]uint64) { hashKey = key }(hashKey)
+	hashKey = [2]uint64{0, 1} // the hash is bytes 4 to 11 of the node
+	tests := []struct {
+		name string
+		mid  func(i int) uint64
+	}{
+		{"all alike", func(int) uint64 { return 0 }},
+		{"marks of 0", func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 &^ (1<<32 - 1) }},
+		{"two marks", func(i int) uint64 { return uint64(i&1) << 20 }},
+		{"same bucket", func(i int) uint64 { return uint64(i) << 8 }},
 	}
-	putHeader(index, makeHeader(false, true))
-	s, err := openFake(t, map[string][]byte{"log.i": index}, Options{Mapped: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := make([]hg.Node, s.Len())
-	for rev := range hg.Rev(s.Len()) {
-		nodes[rev] = s.Node(rev)
-		if got, ok := s.Rev(s.Node(rev)); got != rev || !ok {
-			t.Errorf("Rev(node %d) = %d, %v", rev, got, ok)
+	for _, tt := range tests {
+		var index []byte
+		for rev := range hg.Rev(500) {
+			f := entryFields{Base: rev, P1: -1, P2: -1}
+			f.Node = collider(tt.mid(int(rev)), uint32(rev)+1)
+			index = f.append(index)
+		}
+		putHeader(index, makeHeader(false, true))
+		s, err := openFake(t, map[string][]byte{"log.i": index}, Options{Mapped: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := make([]hg.Node, 0, 2*s.Len())
+		for rev := range hg.Rev(s.Len()) {
+			nodes = append(nodes, s.Node(rev), collider(tt.mid(int(rev)), 0xffff0000+uint32(rev)))
+			if got, ok := s.Rev(s.Node(rev)); got != rev || !ok {
+				t.Errorf("%s: Rev(node %d) = %d, %v", tt.name, rev, got, ok)
+			}
+			if got, ok := s.Rev(nodes[2*rev+1]); ok {
+				t.Errorf("%s: Rev(%v) = %d, want none", tt.name, nodes[2*rev+1], got)
+			}
+		}
+		for i, got := range s.Revs(nil, nodes) {
+			if want := hg.Rev(i/2) - hg.Rev(i%2)*hg.Rev(i/2+1); got != want {
+				t.Errorf("%s: Revs: %d for %v, want %d", tt.name, got, nodes[i], want)
+			}
 		}
 	}
-	for rev, got := range s.Revs(nil, nodes) {
-		if got != hg.Rev(rev) {
-			t.Errorf("Revs: %d, want %d", got, rev)
-		}
-	}
-	var absent hg.Node
-	absent[19], absent[0] = 1, 1
-	if rev, ok := s.Rev(absent); ok {
-		t.Errorf("Rev(%v) = %d, want none", absent, rev)
-	}
+}
+
+// collider returns a node of hash mid; first makes it unlike others.
+func collider(mid uint64, first uint32) (n hg.Node) {
+	binary.LittleEndian.PutUint64(n[4:], mid)
+	binary.LittleEndian.PutUint32(n[:], first)
+	return n
 }
 
 func TestZeroLanes(t *testing.T) {

@@ -22,7 +22,7 @@ func TestReadBack(t *testing.T) {
 				t.Errorf("DataEnd() = %d, want %d", s.DataEnd(), b.end)
 			}
 			checkTexts(t, s, b)
-			checkNodes(t, s, b)
+			checkLookups(t, s, b)
 			checkDeltas(t, s, b)
 		})
 	}
@@ -55,7 +55,7 @@ func checkTexts(t *testing.T, s *Snapshot, b *builder) {
 	}
 }
 
-func checkNodes(t *testing.T, s *Snapshot, b *builder) {
+func checkLookups(t *testing.T, s *Snapshot, b *builder) {
 	t.Helper()
 	for rev, node := range b.nodes {
 		if got, ok := s.Rev(node); !ok || got != hg.Rev(rev) {

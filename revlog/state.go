@@ -197,7 +197,7 @@ func (s *state) checkEntry(rev hg.Rev, e *entry) error {
 	if p1 < hg.NullRev || p1 >= rev || p2 < hg.NullRev || p2 >= rev {
 		return s.corrupt(rev, fmt.Errorf("%w: %d, %d", errParent, p1, p2))
 	}
-	if e.node().IsNull() {
+	if wordsOf(e.node()).isNull() {
 		return s.corrupt(rev, errNullNode)
 	}
 	if e.flags()&^(hg.FlagsKnown&^hg.FlagEllipsis) != 0 {
