@@ -33,6 +33,15 @@ const (
 	keyP2        = "p2"
 )
 
+// isReserved reports whether e would be read as something else than metadata.
+func isReserved(e Meta) bool {
+	switch e.Key {
+	case keyDate, keyNoParents, keyP1, keyP2:
+		return true
+	}
+	return false
+}
+
 // parseV0 reads one marker from the start of data.
 func parseV0(data []byte) (m Marker, size int, err error) {
 	if len(data) < fixedLenV0 {
@@ -152,6 +161,9 @@ func (m *Marker) encodeMetaV0() (string, error) {
 	seconds := strconv.FormatFloat(m.Date.Seconds, 'f', -1, 64)
 	if !strings.Contains(seconds, ".") {
 		seconds += ".0"
+	}
+	if i := slices.IndexFunc(m.Meta, isReserved); i >= 0 {
+		return "", fmt.Errorf("metadata %q would be taken for a field in version 0", m.Meta[i].Key)
 	}
 	all := append(slices.Clone(m.Meta), Meta{keyDate, seconds + " " + strconv.Itoa(m.Date.Offset)})
 	if m.HasParents && len(m.Parents) == 0 {
