@@ -92,6 +92,9 @@ func TestCollidingNodes(t *testing.T) {
 		{"all alike", func(int) uint64 { return 0 }},
 		{"marks of 0", func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 &^ (1<<32 - 1) }},
 		{"two marks", func(i int) uint64 { return uint64(i&1) << 20 }},
+		{"pairs, the second of mark 0", func(i int) uint64 {
+			return uint64(i/2)*0x9e3779b97f4a7c15&^(1<<32-1) | uint64(1-i&1)<<20
+		}},
 		{"same bucket", func(i int) uint64 { return uint64(i) << 8 }},
 	}
 	for _, tt := range tests {
