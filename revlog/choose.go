@@ -27,6 +27,10 @@ const (
 	// to gain: half of its lines are hashes.
 	manifestGain = 3
 
+	// maxTries bounds how many deltas are made for one revision, since a client
+	// can make a log of any shape.
+	maxTries = 32
+
 	// A delta's chunk longer than 1/fullIfOver of the text is compared with that
 	// of the full text.
 	fullIfOver = 4
@@ -60,6 +64,7 @@ type search struct {
 	r      *revision
 	len    int64 // of the text
 	tested map[hg.Rev]bool
+	tries  int
 	best   pick
 	found  bool
 }
@@ -123,9 +128,10 @@ func (s *search) full() pick {
 // shorter than the one before.
 func (s *search) try(base hg.Rev) error {
 	base, info, ok, err := s.promising(base)
-	if err != nil || !ok {
+	if err != nil || !ok || s.tries == maxTries {
 		return err
 	}
+	s.tries++
 	depth := s.depth(base, info)
 	d, err := s.delta(base)
 	if err != nil {

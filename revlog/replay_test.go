@@ -352,7 +352,54 @@ func replay(t *testing.T, bundles []string, compression string, engine chunk.Eng
 	if a, b := runHg(t, "-R", ours, "log", "-T", "{rev} {node}\n"), runHg(t, "-R", theirs, "log", "-T", "{rev} {node}\n"); a != b {
 		t.Errorf("the changelogs differ:\n%s\n%s", a, b)
 	}
+	for name := range logNames(t, store) {
+		compareEntries(t, name, store, filepath.Join(theirs, ".hg", "store"))
+	}
 	compareSizes(t, storeBytes(t, store), storeBytes(t, filepath.Join(theirs, ".hg", "store")))
+}
+
+// logNames returns the logs of a store.
+func logNames(t testing.TB, dir string) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(dir, path); strings.HasSuffix(rel, ".i") && !d.IsDir() {
+			names[strings.TrimSuffix(filepath.ToSlash(rel), ".i")] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// compareEntries compares all that does not depend on how texts are stored.
+func compareEntries(t *testing.T, name, ours, theirs string) {
+	t.Helper()
+	var logs [2]*Snapshot
+	for i, dir := range []string{ours, theirs} {
+		l, err := Open(vfs.NewOS(dir), name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		logs[i] = l.Snapshot()
+		defer logs[i].Close()
+	}
+	a, b := logs[0], logs[1]
+	if a.Len() != b.Len() || a.GeneralDelta() != b.GeneralDelta() {
+		t.Fatalf("%q: %d revisions, general delta %v; hg's has %d, %v", name, a.Len(), a.GeneralDelta(), b.Len(), b.GeneralDelta())
+	}
+	describe := func(s *Snapshot, rev hg.Rev) string {
+		p1, p2 := s.Parents(rev)
+		return fmt.Sprint(s.Node(rev), p1, p2, s.LinkRev(rev), s.Flags(rev), s.TextLen(rev))
+	}
+	for rev := range hg.Rev(a.Len()) {
+		if got, want := describe(a, rev), describe(b, rev); got != want {
+			t.Errorf("%q: rev %d is %s, hg's %s", name, rev, got, want)
+		}
+	}
 }
 
 func compareSizes(t *testing.T, ours, theirs [3]int64) {
