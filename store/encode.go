@@ -128,9 +128,14 @@ func DecodePlain(enc string) (name string, ok bool) {
 }
 
 // reserved tells which bytes some file system can't have in a name.
-func reserved(c byte) bool {
-	return c < ' ' || c >= '~' || strings.IndexByte(`\:*?"<>|`, c) >= 0
-}
+func reserved(c byte) bool { return isReserved[c] }
+
+var isReserved = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c < ' ' || c >= '~' || strings.IndexByte(`\:*?"<>|`, byte(c)) >= 0
+	}
+	return is
+}()
 
 func isCapital(c byte) bool { return 'A' <= c && c <= 'Z' }
 

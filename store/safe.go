@@ -52,7 +52,7 @@ func unsafeReason(path []byte) string {
 			return reasonComponent
 		case first && len(c) == 2 && c[1] == ':' && isLetter(c[0]) && more:
 			return reasonComponent // C:/ names a drive on Windows
-		case isHg(c) && first:
+		case first && (isHg(c) || len(dropIgnored(c)) == 0):
 			return reasonComponent
 		case isHg(c):
 			return reasonNested
