@@ -100,19 +100,42 @@ func (m *memSegment) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(m.b).ReadAt(p, off)
 }
 
+// A format is how a repository stores its logs, and what hg calls that.
+type format struct {
+	config               []string
+	engine               chunk.Engine
+	generalDelta, sparse bool
+}
+
+var formats = map[string]format{
+	"zstd":             {[]string{"format.revlog-compression=zstd"}, chunk.Zstd, true, true},
+	"zlib":             {[]string{"format.revlog-compression=zlib"}, chunk.Zlib, true, true},
+	"not sparse":       {[]string{"format.sparse-revlog=no"}, chunk.Zstd, true, false},
+	"no general delta": {[]string{"format.usegeneraldelta=no", "format.sparse-revlog=no"}, chunk.Zstd, false, false},
+}
+
+// flags are those of hg init and hg clone.
+func (f format) flags() []string {
+	var args []string
+	for _, c := range f.config {
+		args = append(args, "--config", c)
+	}
+	return args
+}
+
 // A replayer writes a store as a push server would.
 type replayer struct {
 	t      testing.TB
 	dir    string // of the store
 	fs     vfs.FS
-	engine chunk.Engine
+	format format
 }
 
 // log stages, plans and writes revs. The linkrev of a revision is link of its
 // node, or its own rev if link is nil.
 func (p *replayer) log(radix string, kind Kind, revs []bundleRev, link func(hg.Node) hg.Rev) {
 	p.t.Helper()
-	l, err := Open(p.fs, radix, Options{Inline: true, GeneralDelta: kind != Changelog})
+	l, err := Open(p.fs, radix, Options{Inline: true, GeneralDelta: kind != Changelog && p.format.generalDelta})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -120,7 +143,7 @@ func (p *replayer) log(radix string, kind Kind, revs []bundleRev, link func(hg.N
 	s := l.Snapshot()
 	defer s.Close()
 	seg := &memSegment{}
-	st := NewStager(s, seg, StageOptions{Kind: kind, Sparse: true, Engine: p.engine})
+	st := NewStager(s, seg, StageOptions{Kind: kind, Sparse: p.format.sparse, Engine: p.format.engine})
 	for _, r := range revs {
 		if _, _, err := st.Add(r.Incoming, r.delta); err != nil {
 			p.t.Fatal(err)
@@ -329,22 +352,22 @@ func sliceBundles(t testing.TB, repo string, ends []int) []string {
 }
 
 // replay gives the same pushes to hg and to us and compares the stores.
-func replay(t *testing.T, bundles []string, compression string, engine chunk.Engine) {
+func replay(t *testing.T, bundles []string, f format) {
 	t.Helper()
 	theirs, ours := filepath.Join(t.TempDir(), "theirs"), filepath.Join(t.TempDir(), "ours")
-	runHg(t, "init", theirs, "--config", "format.revlog-compression="+compression)
+	runHg(t, append([]string{"init", theirs}, f.flags()...)...)
 	for _, b := range bundles {
 		runHg(t, "-R", theirs, "unbundle", "-q", b)
 	}
 	// What is no log, our store has from hg.
-	runHg(t, "clone", "-q", "-U", "--pull", theirs, ours, "--config", "format.revlog-compression="+compression)
+	runHg(t, append([]string{"clone", "-q", "-U", "--pull", theirs, ours}, f.flags()...)...)
 	store := filepath.Join(ours, ".hg", "store")
 	for _, name := range []string{"00changelog.i", "00changelog.d", "00manifest.i", "00manifest.d", "data"} {
 		if err := os.RemoveAll(filepath.Join(store, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := &replayer{t: t, dir: store, fs: vfs.NewOS(store), engine: engine}
+	p := &replayer{t: t, dir: store, fs: vfs.NewOS(store), format: f}
 	for _, b := range bundles {
 		p.push(readBundle(t, b))
 	}
@@ -425,18 +448,11 @@ func TestReplay(t *testing.T) {
 	dag := "+60 :a +40 *a +30 :b <a +20 /b +40 <a +15 *b +10 /b +120"
 	runHg(t, "-R", repo, "debugbuilddag", "-q", "-m", "-o", "-n", dag)
 	last := len(strings.Fields(runHg(t, "-R", repo, "log", "-T", "{rev}\n"))) - 1
-	slices := map[string][]int{
-		"one push":     {last},
-		"three pushes": {last / 3, last / 2, last},
+	one, three := sliceBundles(t, repo, []int{last}), sliceBundles(t, repo, []int{last / 3, last / 2, last})
+	for name, f := range formats {
+		t.Run(name, func(t *testing.T) { replay(t, one, f) })
 	}
-	for name, ends := range slices {
-		t.Run(name, func(t *testing.T) {
-			replay(t, sliceBundles(t, repo, ends), "zstd", chunk.Zstd)
-		})
-	}
-	t.Run("zlib", func(t *testing.T) {
-		replay(t, sliceBundles(t, repo, []int{last}), "zlib", chunk.Zlib)
-	})
+	t.Run("three pushes", func(t *testing.T) { replay(t, three, formats["zstd"]) })
 }
 
 func TestReplayCorpus(t *testing.T) {
@@ -449,6 +465,7 @@ func TestReplayCorpus(t *testing.T) {
 		t.Fatalf("no bundles in %q: %v", dir, err)
 	}
 	slices.Sort(bundles)
-	t.Run("zstd", func(t *testing.T) { replay(t, bundles, "zstd", chunk.Zstd) })
-	t.Run("zlib", func(t *testing.T) { replay(t, bundles, "zlib", chunk.Zlib) })
+	for name, f := range formats {
+		t.Run(name, func(t *testing.T) { replay(t, bundles, f) })
+	}
 }
