@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -130,10 +131,28 @@ func (t *nodeTable) insert(node words, rev hg.Rev) {
 	}
 }
 
-// insertUnseen is insert in a table that is not published yet. An atomic store
-// would wait for the memory of every slot in turn.
-func (t *nodeTable) insertUnseen(node words, rev hg.Rev) {
-	h := node.hash()
+// fill adds all revisions of s to a table that is not published yet. It asks
+// for the memory of many buckets at once before it looks at any of them, and
+// stores without a fence.
+func (t *nodeTable) fill(s *state) {
+	var hashes [findBatch]uint64
+	for from := hg.Rev(0); from < s.n; from += findBatch {
+		revs := min(findBatch, s.n-from)
+		var touched uint64
+		for i := range revs {
+			h := wordsOf(s.entry(from + i).node()).hash()
+			hashes[i%findBatch] = h
+			touched |= t.buckets[t.bucket(h)][0]
+		}
+		runtime.KeepAlive(touched)
+		for i := range revs {
+			t.insertUnseen(hashes[i%findBatch], from+i)
+		}
+	}
+	t.covered.Store(int32(s.n))
+}
+
+func (t *nodeTable) insertUnseen(h uint64, rev hg.Rev) {
 	slot := uint64(t.mark(h) | uint32(rev+1))
 	for i := t.bucket(h); ; i = t.after(i) {
 		if word, to := t.buckets[i].free(slot); to >= 0 {
@@ -267,10 +286,7 @@ func (x *nodeIndex) cover(s *state) *nodeTable {
 		return t
 	}
 	t := newNodeTable(s.n)
-	for rev := range s.n {
-		t.insertUnseen(wordsOf(s.entry(rev).node()), rev)
-	}
-	t.covered.Store(int32(s.n))
+	t.fill(s)
 	// Those who search the old one go on with it until they have their answer.
 	x.table.Store(t)
 	return t
