@@ -29,15 +29,15 @@ func EncodeCaps(c Caps) string {
 	return strings.Join(lines, "\n")
 }
 
-// DecodeCaps reads a capabilities blob. Empty lines are ignored; of two lines
+// DecodeCaps reads a capabilities blob. Lines without a name are ignored; of two lines
 // with the same name the later counts.
 func DecodeCaps(blob string) Caps {
 	c := Caps{}
 	for line := range strings.SplitSeq(blob, "\n") {
-		if line == "" {
+		name, list, _ := strings.Cut(line, "=")
+		if name == "" {
 			continue
 		}
-		name, list, _ := strings.Cut(line, "=")
 		var values []string
 		if list != "" {
 			for v := range strings.SplitSeq(list, ",") {
