@@ -74,7 +74,7 @@ func TestCrashWithoutLuck(t *testing.T) {
 func TestCrashIsSeeded(t *testing.T) {
 	m := vfs.NewMem()
 	for i := range 20 {
-		mustDo(t, vfs.WriteAtomic(m, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 3000*i), i%3 == 0))
+		mustDo(t, vfs.WriteAtomic(m, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 500*i), i%3 == 0))
 	}
 	outcomes := make(map[string]bool)
 	for seed := range uint64(20) {
