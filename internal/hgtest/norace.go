@@ -1,0 +1,5 @@
+//go:build !race
+
+package hgtest
+
+const raceEnabled = false
