@@ -22,3 +22,12 @@ func (e *Error) Unwrap() error { return e.Err }
 func errorAt(location, format string, args ...any) *Error {
 	return &Error{Location: location, Message: fmt.Sprintf(format, args...)}
 }
+
+// A sentence is an error whose text is for the user, without a prefix.
+type sentence struct {
+	text string
+	err  error
+}
+
+func (e *sentence) Error() string { return e.text }
+func (e *sentence) Unwrap() error { return e.err }

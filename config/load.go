@@ -123,7 +123,7 @@ func (l *Loader) rcFiles(c *Config, name string) []string {
 // which is trusted whoever owns it.
 func (l *Loader) WebConf(base *Config, name string) (*Config, error) {
 	if _, err := l.FS.Stat(name); err != nil {
-		return nil, &Error{Message: "config file " + name + " not found!", Err: err}
+		return nil, &sentence{reason(err) + ": '" + name + "'", err}
 	}
 	c := base.derive()
 	return c, l.read(c, name, true)

@@ -101,7 +101,7 @@ func ParsePort(s string) (int, error) {
 	}
 	n, err := net.LookupPort("tcp", s)
 	if err != nil {
-		return 0, &Error{Message: "no port number associated with service '" + s + "'", Err: err}
+		return 0, &sentence{"no port number associated with service '" + s + "'", err}
 	}
 	return n, nil
 }
