@@ -12,12 +12,12 @@ import (
 const (
 	// yieldTime is what a process waits after its turn with a lock before it
 	// wants it again, so that others may have it; more than they need.
-	yieldTime = 8 * time.Millisecond
+	yieldTime = 6 * time.Millisecond
 
 	// raceBase and raceMax span the pause between seeing a lock go and asking
 	// for it, when others were faster before.
 	raceBase = time.Millisecond
-	raceMax  = 16 * time.Millisecond
+	raceMax  = 4 * time.Millisecond
 
 	// pollBase and pollMax span the time after which a waiter looks at a lock
 	// although the watch didn't tell it to.
@@ -128,7 +128,9 @@ func (c *Client) lockAlone(ctx context.Context, repo RepoID, branch string) (*ho
 		switch {
 		case holds != nil:
 			return holds[0], nil
-		case err != nil && (settled(err) && !errors.Is(err, errNoSession)):
+		case err != nil && ctx.Err() != nil:
+			return nil, gaveUp(ctx, err)
+		case err != nil && settled(err) && !errors.Is(err, errNoSession):
 			return nil, err
 		case err != nil:
 			if sleep(ctx, backoff(failed)); ctx.Err() != nil {

@@ -132,10 +132,13 @@ func (c *Client) retry(ctx context.Context, f func(context.Context) error) error
 		rctx, cancel := context.WithTimeout(ctx, requestTime)
 		err := f(rctx)
 		cancel()
-		if err == nil || settled(err) {
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+		case settled(err):
 			return err
-		}
-		if ctx.Err() == nil {
+		default:
 			sleep(ctx, backoff(n))
 		}
 		if ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -115,10 +116,24 @@ func (k etcdKV) grant(ctx context.Context, ttl time.Duration) (leaseID, time.Dur
 	return leaseID(resp.ID), time.Duration(resp.TTL) * time.Second, nil
 }
 
+// keepAlive is KeepAliveOnce without its loop, which knows no pause.
 func (k etcdKV) keepAlive(ctx context.Context, id leaseID) (time.Duration, error) {
-	resp, err := k.cli.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lease := pb.NewLeaseClient(k.cli.ActiveConnection())
+	stream, err := lease.LeaseKeepAlive(ctx, grpc.WaitForReady(true))
 	if err != nil {
 		return 0, etcdError(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+		return 0, etcdError(err)
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		return 0, etcdError(err)
+	}
+	if resp.TTL <= 0 {
+		return 0, errNoSession
 	}
 	return time.Duration(resp.TTL) * time.Second, nil
 }
@@ -131,11 +146,11 @@ func (k etcdKV) revoke(ctx context.Context, id leaseID) error {
 	return err
 }
 
-func (k etcdKV) watch(ctx context.Context, prefix string, from int64) <-chan []event {
+func (k etcdKV) watch(ctx context.Context, prefix string) <-chan []event {
 	out := make(chan []event)
 	// Without a leader nothing is reported: better to hear of it.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	in := k.cli.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(from), clientv3.WithCreatedNotify())
+	in := k.cli.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	go func() {
 		defer close(out)
 		defer cancel()
@@ -178,7 +193,7 @@ func etcdError(err error) error {
 	}
 	var known rpctypes.EtcdError
 	code := status.Code(err)
-	if errors.As(err, &known) {
+	if err = rpctypes.Error(err); errors.As(err, &known) {
 		code = known.Code()
 	}
 	switch {

@@ -123,11 +123,11 @@ func (f *faultyKV) revoke(ctx context.Context, id leaseID) error {
 	return err
 }
 
-func (f *faultyKV) watch(ctx context.Context, prefix string, from int64) <-chan []event {
+func (f *faultyKV) watch(ctx context.Context, prefix string) <-chan []event {
 	if f.fault(Request{"watch", []string{prefix}}) != FaultNone {
 		c := make(chan []event)
 		close(c)
 		return c
 	}
-	return f.kv.watch(ctx, prefix, from)
+	return f.kv.watch(ctx, prefix)
 }

@@ -17,11 +17,11 @@ type kv interface {
 	keepAlive(ctx context.Context, id leaseID) (time.Duration, error)
 	// revoke ends a lease and removes its keys; nil if there is none.
 	revoke(ctx context.Context, id leaseID) error
-	// watch reports the changes of the keys that start with prefix, from
-	// revision from on, or from now on if that is 0. The first event is empty
-	// and tells that the watch stands. The channel closes when ctx ends or the
-	// watch breaks; the receiver must empty it.
-	watch(ctx context.Context, prefix string, from int64) <-chan []event
+	// watch reports the changes of the keys that start with prefix, from now
+	// on. The first report is empty and tells that the watch stands. The
+	// channel closes when ctx ends or the watch breaks; the receiver must empty
+	// it. (A watch from an earlier revision on would be served with a delay.)
+	watch(ctx context.Context, prefix string) <-chan []event
 	close() error
 }
 

@@ -74,7 +74,7 @@ func (c *Client) endIdleWatch(w *lockWatch) {
 func (c *Client) watchLocks(ctx context.Context, repo RepoID, w *lockWatch) {
 	prefix := c.keys.locks(repo)
 	for n := 0; ctx.Err() == nil; n++ {
-		for evs := range c.kv.watch(ctx, prefix, 0) {
+		for evs := range c.kv.watch(ctx, prefix) {
 			n = 0
 			c.wakeWaiters(ctx, w, prefix, evs)
 		}

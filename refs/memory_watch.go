@@ -38,15 +38,10 @@ func (w *memWatcher) take() []event {
 	return events
 }
 
-// watch starts in the past only as far as keys' present values tell: what was
-// removed since is not reported.
-func (k memKV) watch(ctx context.Context, prefix string, from int64) <-chan []event {
+func (k memKV) watch(ctx context.Context, prefix string) <-chan []event {
 	m, out := k.m, make(chan []event)
 	w := &memWatcher{prefix: prefix, wake: make(chan struct{}, 1)}
 	m.mu.Lock()
-	if from > 0 {
-		w.offer(m.changedLocked(from))
-	}
 	m.watchers[w] = true
 	m.mu.Unlock()
 	go func() {
@@ -59,16 +54,6 @@ func (k memKV) watch(ctx context.Context, prefix string, from int64) <-chan []ev
 		w.run(ctx, out)
 	}()
 	return out
-}
-
-func (m *Memory) changedLocked(from int64) []event {
-	var events []event
-	for key, it := range m.items {
-		if it.modRev >= from {
-			events = append(events, event{key: key, item: it.item})
-		}
-	}
-	return events
 }
 
 func (w *memWatcher) run(ctx context.Context, out chan<- []event) {

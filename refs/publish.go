@@ -132,7 +132,9 @@ func (p *publication) run(ctx context.Context) error {
 			p.finish(ctx, res.rev)
 			return nil
 		case err == nil:
-			return p.refused(res)
+			if err = p.refused(res); !errors.Is(err, errAgain) {
+				return err
+			}
 		case errors.Is(err, errNoSession):
 			p.c.buckets.forget(p.bucket)
 		case settled(err):
@@ -212,9 +214,12 @@ func (p *publication) refused(res txnResult) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	// The witness expired, or the session did.
-	return fmt.Errorf("%w: not published, try again", hg.ErrUnavailable)
+	return errAgain
 }
+
+// errAgain means that only the witness is not what it was: it expired, or the
+// repository was deleted.
+var errAgain = errors.New("the witness of the last publication is gone")
 
 // readBranches takes note of locks that are lost and heads that moved.
 func (p *publication) readBranches(items []item) (moved error) {

@@ -105,7 +105,7 @@ func (c *Client) WatchTips(ctx context.Context, repo RepoID) <-chan Tip {
 // followTip sends tips until ctx ends or the watch breaks.
 func (c *Client) followTip(ctx context.Context, repo RepoID, w *tipWatch) {
 	ctx, cancel := context.WithCancel(ctx)
-	events := c.kv.watch(ctx, c.keys.tip(repo), 0)
+	events := c.kv.watch(ctx, c.keys.tip(repo))
 	defer func() {
 		cancel()
 		for range events {

@@ -16,6 +16,10 @@ type logCore struct {
 	closing *atomic.Bool
 }
 
+// firstStart is an error that each new database reports once, before its first
+// term is on disk. etcd tries again.
+const firstStart = "failed to update storage version"
+
 // Enabled implements zapcore.Core.
 func (c logCore) Enabled(l zapcore.Level) bool { return l >= zapcore.ErrorLevel }
 
@@ -37,7 +41,7 @@ func (c logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Check
 
 // Write implements zapcore.Core.
 func (c logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if c.closing.Load() && e.Level < zapcore.PanicLevel {
+	if c.closing.Load() && e.Level < zapcore.PanicLevel || e.Message == firstStart {
 		return nil
 	}
 	args := append([]any{"message", e.Message, "level", e.Level.String()}, attrs(fields)...)

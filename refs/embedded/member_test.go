@@ -32,6 +32,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if endpoint := os.Getenv(zombieEnv); endpoint != "" {
+		if err := beZombie(endpoint); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -187,14 +194,15 @@ type process struct {
 	out *bufio.Reader
 }
 
-func startMember(t *testing.T, dir string) *process {
+// start runs the test binary with one more variable in its environment.
+func start(t *testing.T, env string) *process {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.Command(os.Args[0]), in: w}
-	p.Env = append(os.Environ(), memberEnv+"="+dir)
+	p.Env = append(os.Environ(), env)
 	p.Stdin, p.Stderr = r, os.Stderr
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -212,6 +220,18 @@ func startMember(t *testing.T, dir string) *process {
 	return p
 }
 
+func startMember(t *testing.T, dir string) *process { return start(t, memberEnv+"="+dir) }
+
+// line reads a line of what the process prints.
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
 // hosting asks the process whether it hosts; first is for the line that it
 // prints by itself.
 func (p *process) hosting(t *testing.T, first bool) bool {
@@ -219,11 +239,7 @@ func (p *process) hosting(t *testing.T, first bool) bool {
 	if !first {
 		fmt.Fprintln(p.in)
 	}
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(line) == "hosting: true"
+	return p.line(t) == "hosting: true"
 }
 
 // TestHostKilled kills the process that hosts: this one takes over, with the
