@@ -183,3 +183,6 @@ func (h *HG) Describe() string {
 	}
 	return b.String()
 }
+
+// Environ returns the environment that h gives to hg.
+func (h *HG) Environ() []string { return slices.Clone(h.env) }

@@ -115,3 +115,6 @@ func moduleRoot(t testing.TB) string {
 		dir = up
 	}
 }
+
+// CopyTree copies a directory, which dst must not hold yet.
+func CopyTree(src, dst string) error { return os.CopyFS(dst, os.DirFS(src)) }

@@ -27,7 +27,7 @@ func TestClientAgainstStock(t *testing.T) {
 		t.Errorf("known = %v, want [true false]", got)
 	}
 	c.Commit("second", map[string]string{"a": "two\n"})
-	push(t, w, Reply{Error: "pushraced", Reason: "repository changed while pushing - please try again"},
+	push(t, w, Reply{Error: "pushraced", Reason: "remote repository changed while pushing - please try again"},
 		[]hg.Node{hg.NullNode}, c.Changegroup("1", "0"))
 
 	stream := w.GetBundle([]hg.Node{first}, nil, nil)

@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vcsd/internal/hgtest"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) { hgtest.Main(m) }
+
+// scriptState is what the commands of one script share.
+type scriptState struct {
+	tb     testing.TB
+	server *hgtest.Server // nil before "serve"
+}
+
+const stateKey = "e2e"
+
+// scriptCommands are those that scripts have beside the usual ones:
+//
+//	hg ARG...            hg itself; $HGRCPATH names a user and nothing else
+//	serve [SETTING...]   serve all of $WORK/srv, by section.key=value settings, and set $URL;
+//	                     first argument -stock: with stock hg whatever is tested
+//	stop                 end the server with SIGTERM
+//	kill                 end the server with SIGKILL
+//	start                start it again with the same settings, on another port, and set $URL
+//	unpack NAME DIR      unpack testdata/repos/NAME as DIR
+var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"hg": func(ts *testscript.TestScript, neg bool, args []string) {
+		err := ts.Exec("hg", args...)
+		if (err != nil) != neg {
+			ts.Fatalf("hg %s: error %v, want an error: %v", strings.Join(args, " "), err, neg)
+		}
+	},
+	"serve": func(ts *testscript.TestScript, _ bool, args []string) {
+		o := hgtest.ServerOptions{Root: ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "srv")), Config: args, ByRoot: true}
+		if len(args) > 0 && args[0] == "-stock" {
+			o.Stock, o.Config = true, args[1:]
+		}
+		st := state(ts)
+		st.server = hgtest.Serve(st.tb, o)
+		ts.Setenv("URL", st.server.URL)
+	},
+	"stop": func(ts *testscript.TestScript, _ bool, _ []string) { state(ts).server.Stop() },
+	"kill": func(ts *testscript.TestScript, _ bool, _ []string) { state(ts).server.Kill() },
+	"start": func(ts *testscript.TestScript, _ bool, _ []string) {
+		s := state(ts).server
+		s.Start()
+		ts.Setenv("URL", s.URL)
+	},
+	"unpack": func(ts *testscript.TestScript, _ bool, args []string) {
+		if len(args) != 2 {
+			ts.Fatalf("usage: unpack NAME DIR")
+		}
+		ts.Check(hgtest.CopyTree(hgtest.Repo(state(ts).tb, args[0]), ts.MkAbs(args[1])))
+	},
+}
+
+func state(ts *testscript.TestScript) *scriptState { return ts.Value(stateKey).(*scriptState) }
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/script",
+		Cmds: scriptCommands,
+		Setup: func(e *testscript.Env) error {
+			tb := e.T().(testing.TB)
+			e.Values[stateKey] = &scriptState{tb: tb}
+			e.Vars = append(e.Vars, hgtest.New(tb).Environ()...)
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			return cond == "stock" && hgtest.UseStock() || cond == "vcsd" && !hgtest.UseStock(), nil
+		},
+	})
+}
