@@ -19,6 +19,9 @@ const (
 	raceBase = time.Millisecond
 	raceMax  = 4 * time.Millisecond
 
+	// outlastTime is much for a request, and little for one who has given up.
+	outlastTime = 200 * time.Millisecond
+
 	// pollBase and pollMax span the time after which a waiter looks at a lock
 	// although the watch didn't tell it to.
 	pollBase = 100 * time.Millisecond
@@ -44,9 +47,14 @@ func (c *Client) Acquire(ctx context.Context, repo RepoID, branches []string) (*
 	}
 	a := acquisition{c: c, repo: repo, rest: slices.Compact(slices.Sorted(slices.Values(branches)))}
 	for len(a.rest) > 0 {
-		if err := a.step(ctx); err != nil {
+		branch := a.rest[0]
+		err := a.step(ctx)
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx) // its end crossed the answer
+		}
+		if err != nil {
 			c.later(func(ctx context.Context) { c.giveBack(ctx, repo, a.held) })
-			return nil, fmt.Errorf("acquire branch %q of %q: %w", a.rest[0], repo, err)
+			return nil, fmt.Errorf("acquire branch %q of %q: %w", branch, repo, err)
 		}
 	}
 	return newLease(c, repo, a.held), nil
@@ -200,7 +208,7 @@ func (c *Client) lockOnce(ctx context.Context, repo RepoID, branches []string, a
 			op{kind: opGet, key: c.keys.head(repo, b)})
 		t.els = append(t.els, op{kind: opGet, key: lock})
 	}
-	rctx, cancel := context.WithTimeout(ctx, requestTime)
+	rctx, cancel := outlast(ctx)
 	defer cancel()
 	res, err := c.kv.txn(rctx, t)
 	switch {
@@ -221,6 +229,14 @@ func (c *Client) lockOnce(ctx context.Context, repo RepoID, branches []string, a
 		}
 	}
 	return nil, item{}, nil // the one to adopt went meanwhile
+}
+
+// outlast bounds a request that takes locks. It goes on for a moment after ctx
+// ends, for its answer: without it the session would have to be retired.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(outlastTime, cancel) })
+	return rctx, func() { stop(); cancel() }
 }
 
 func newHolds(sess *session, branches []string, res txnResult) []*hold {
