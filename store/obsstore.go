@@ -9,7 +9,7 @@ import (
 )
 
 // An ObsStore is the obsolescence markers of a repository, store/obsstore. A
-// nil one has none. It may be read by several goroutines at once.
+// nil one has none, as the zero value. It may be read by several goroutines at once.
 type ObsStore struct {
 	version byte
 	size    int64 // bytes of the file
@@ -116,7 +116,7 @@ func (s *ObsStore) sameChangeset(m *obsmarker.Marker) []int32 {
 // write them at: its end.
 func (s *ObsStore) AppendForm(markers []obsmarker.Marker) (data []byte, off int64, err error) {
 	version := byte(obsmarker.Version1)
-	if s != nil {
+	if s != nil && s.size > 0 {
 		version, off = s.version, s.size
 	}
 	if off == 0 {
