@@ -131,6 +131,19 @@ var faultCases = []testCase{
 		b.unlock(b.lock(x, "a"))
 		b.unlock(b.lock(y, "a"))
 	}},
+	{name: "acquire given up is answered", run: func(b *bench) {
+		ctx, cancel := context.WithCancel(b.ctx)
+		s := script{before: map[string]func(){"acquire": cancel}}
+		x, y := b.node(refs.Options{TTL: time.Hour, Fault: s.fault}), b.node(refs.Options{})
+		if _, err := x.Acquire(ctx, b.repo, []string{"a", "b"}); !errors.Is(err, context.Canceled) {
+			b.Fatalf("Acquire: %v, want canceled", err)
+		}
+		b.unlock(b.lock(y, "a", "b"))
+		b.unlock(b.lock(x, "a", "b"))
+		if st := x.Session(); st.Made != 1 {
+			b.Errorf("session = %+v, want the first one", st)
+		}
+	}},
 	{name: "request of release lost", run: func(b *bench) { releaseFault(b, loseRequest) }},
 	{name: "answer of release lost", run: func(b *bench) { releaseFault(b, loseAnswer) }},
 	{name: "release comes late", run: func(b *bench) { releaseFault(b, late) }},
