@@ -51,6 +51,9 @@ type Features struct {
 	// Bundle1Pull and Bundle1Push allow clients older than bundle2.
 	Bundle1Pull, Bundle1Push bool
 
+	// CloneBundles tells clients to ask where they may fetch most of a clone.
+	CloneBundles bool
+
 	// NoFullPull refuses clones that are neither a stream nor start from a
 	// clone bundle (server.disablefullbundle).
 	NoFullPull bool
@@ -105,6 +108,9 @@ func (f *Features) Capabilities() string {
 	}
 	if len(f.Engines) > 0 {
 		caps = append(caps, "compression="+strings.Join(engineNames(f.Engines), ","))
+	}
+	if f.CloneBundles {
+		caps = append(caps, "clonebundles")
 	}
 	if f.PostArgs {
 		caps = append(caps, "httppostargs")

@@ -221,6 +221,7 @@ func between(ctx context.Context, c *call) ([]byte, error) {
 	return out, err
 }
 
+// branches of no nodes are those of the tip.
 func branches(ctx context.Context, c *call) ([]byte, error) {
 	nodes, err := parseNodes(c.args["nodes"])
 	if err != nil {
@@ -229,6 +230,13 @@ func branches(ctx context.Context, c *call) ([]byte, error) {
 	v, err := c.view.get(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(nodes) == 0 {
+		tip, err := v.Lookup(ctx, "tip")
+		if err != nil {
+			return nil, err
+		}
+		nodes = []hg.Node{tip}
 	}
 	lines, err := v.Branches(ctx, nodes)
 	var out []byte

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -351,6 +352,44 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := Decode(in); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestHgReads has hg show a store that we wrote, in both versions.
+func TestHgReads(t *testing.T) {
+	exe, err := exec.LookPath("hg")
+	if err != nil {
+		t.Skip("no hg")
+	}
+	hgRun := func(args ...string) string {
+		cmd := exec.Command(exe, args...)
+		cmd.Env = append(os.Environ(), "HGRCPATH=", "HGPLAIN=1", "HGENCODING=utf-8")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("hg %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	_, markers, err := Decode(read(t, "obsstore1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, add := range []func([]byte, *Marker) ([]byte, error){AppendV0, AppendV1} {
+		store := []byte{byte(version)}
+		for i := range markers {
+			if store, err = add(store, &markers[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		repo := t.TempDir()
+		hgRun("init", repo)
+		if err := os.WriteFile(repo+"/.hg/store/obsstore", store, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got := hgRun("-R", repo, "--config", "experimental.evolution=all", "debugobsolete")
+		if want := string(read(t, "obsstore1.txt")); got != want {
+			t.Errorf("version %d: hg debugobsolete shows\n%swant\n%s", version, got, want)
 		}
 	}
 }
