@@ -176,42 +176,53 @@ const ReplyCaps = "HG20\nbookmarks\nchangegroup=01,02,03\ndigests=md5,sha1,sha51
 	"error=abort,unsupportedcontent,pushraced,pushkey\nhgtagsfnodes\nlistkeys\nphases=heads\npushkey\nstream=v2"
 
 // PushParts are the parts of an ordinary push: reply capabilities, the check
-// that heads are as expected, and the changegroup.
-func PushParts(checkHeads []hg.Node, changegroup []byte) []Part {
+// that the heads it updates are still heads (none if it updates none), and the
+// changegroup.
+func PushParts(updates []hg.Node, changegroup []byte) []Part {
 	parts := []Part{{Type: "replycaps", Payload: []byte(ReplyCaps)}}
-	if checkHeads != nil {
-		var nodes []byte
-		for _, n := range checkHeads {
-			nodes = append(nodes, n[:]...)
-		}
-		parts = append(parts, Part{Type: "CHECK:HEADS", Payload: nodes})
+	if len(updates) > 0 {
+		parts = append(parts, Part{Type: "CHECK:UPDATED-HEADS", Payload: concat(updates)})
 	}
 	return append(parts, Part{Type: "CHANGEGROUP", Mandatory: []Param{{"version", "02"}}, Payload: changegroup})
 }
 
-// Changegroup returns version 02 of the changegroup with the ancestors of revs
-// that are not ancestors of bases; no bases means everything.
+func concat(nodes []hg.Node) []byte {
+	var b []byte
+	for _, n := range nodes {
+		b = append(b, n[:]...)
+	}
+	return b
+}
+
+// Changegroup returns version 02 of the changegroup, as hg makes it, with the
+// ancestors of revs that are not ancestors of bases; no bases means everything.
 func (h *HG) Changegroup(revs string, bases ...string) []byte {
 	h.t.Helper()
-	file := filepath.Join(h.t.TempDir(), "bundle")
+	return changegroup(h.t, h.Run, revs, bases)
+}
+
+// Changegroup is as that of HG.
+func (s *Session) Changegroup(revs string, bases ...string) []byte {
+	s.t.Helper()
+	return changegroup(s.t, s.Run, revs, bases)
+}
+
+func changegroup(t testing.TB, run func(...string) string, revs string, bases []string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "bundle")
 	args := []string{"bundle", "-q", "-t", "none-v2", "-r", revs}
+	if len(bases) == 0 {
+		bases = []string{"null"}
+	}
 	for _, b := range bases {
 		args = append(args, "--base", b)
 	}
-	if len(bases) == 0 {
-		args = append(args, "--base", "null")
-	}
-	h.Run(append(args, file)...)
+	run(append(args, file)...)
 	data, err := os.ReadFile(file)
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return changegroupOf(h.t, data)
-}
-
-func changegroupOf(t testing.TB, bundle []byte) []byte {
-	t.Helper()
-	parts, err := ParseBundle2(bundle)
+	parts, err := ParseBundle2(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,13 +22,13 @@ func TestClientAgainstStock(t *testing.T) {
 		t.Errorf("heads of an empty repository = %v", got)
 	}
 
-	push(t, w, Reply{Return: 1}, []hg.Node{hg.NullNode}, c.Changegroup("0"))
+	push(t, w, Reply{Return: 1}, nil, c.Changegroup("0"))
 	if got := w.Known(first, hg.WorkingNode); !got[0] || got[1] {
 		t.Errorf("known = %v, want [true false]", got)
 	}
-	c.Commit("second", map[string]string{"a": "two\n"})
+	second := c.Commit("second", map[string]string{"a": "two\n"})
 	push(t, w, Reply{Error: "pushraced", Reason: "remote repository changed while pushing - please try again"},
-		[]hg.Node{hg.NullNode}, c.Changegroup("1", "0"))
+		[]hg.Node{second}, c.Changegroup("1", "0"))
 
 	stream := w.GetBundle([]hg.Node{first}, nil, nil)
 	if !bytes.HasPrefix(stream, []byte{0, 0}) {
@@ -48,9 +48,9 @@ func TestClientAgainstStock(t *testing.T) {
 	}
 }
 
-func push(t *testing.T, w *Client, want Reply, heads []hg.Node, changegroup []byte) {
+func push(t *testing.T, w *Client, want Reply, updates []hg.Node, changegroup []byte) {
 	t.Helper()
-	a, err := w.Unbundle(context.Background(), Force, Bundle2(PushParts(heads, changegroup)...))
+	a, err := w.Unbundle(context.Background(), Force, Bundle2(PushParts(updates, changegroup)...))
 	if err != nil {
 		t.Fatal(err)
 	}
