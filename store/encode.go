@@ -124,7 +124,8 @@ func DecodePlain(enc string) (name string, ok bool) {
 			b = append(b, c)
 		}
 	}
-	return DecodeDir(string(b)), true
+	name = DecodeDir(string(b))
+	return name, EncodeDir(name) == string(b)
 }
 
 // reserved tells which bytes some file system can't have in a name.
