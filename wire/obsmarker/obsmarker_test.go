@@ -375,10 +375,13 @@ func TestHgReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for version, add := range []func([]byte, *Marker) ([]byte, error){AppendV0, AppendV1} {
-		store := []byte{byte(version)}
+	if _, err := Append(nil, 2, &markers[0]); err == nil {
+		t.Error("Append takes version 2")
+	}
+	for _, version := range []byte{Version0, Version1} {
+		store := []byte{version}
 		for i := range markers {
-			if store, err = add(store, &markers[i]); err != nil {
+			if store, err = Append(store, version, &markers[i]); err != nil {
 				t.Fatal(err)
 			}
 		}

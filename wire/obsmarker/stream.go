@@ -66,6 +66,18 @@ func parsers(version byte) func(data []byte) (m Marker, n int, err error) {
 	return nil
 }
 
+// Append adds m in the given version: that of the store it goes into, or one
+// that the peer understands.
+func Append(b []byte, version byte, m *Marker) ([]byte, error) {
+	switch version {
+	case Version0:
+		return AppendV0(b, m)
+	case Version1:
+		return AppendV1(b, m)
+	}
+	return b, fmt.Errorf("unknown version %d of obsolescence markers", version)
+}
+
 // Encode returns the payload of an obsmarkers part, or a whole obsstore file,
 // in version 1.
 func Encode(markers []Marker) ([]byte, error) {
