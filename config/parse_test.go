@@ -84,12 +84,21 @@ print(json.dumps(out))`)
 	return readings
 }
 
-// hgPython returns an interpreter that has hg's modules.
+// hgPython returns the interpreter that runs hg, and so has its modules.
 func hgPython(t *testing.T) string {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil || exec.Command(python, "-c", "import mercurial.config").Run() != nil {
+	hg, err := exec.LookPath("hg")
+	if err != nil {
 		t.Skip("no hg to compare with")
+	}
+	script, err := os.ReadFile(hg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(script), "\n")
+	python := strings.TrimSpace(strings.TrimPrefix(line, "#!"))
+	if out, err := exec.Command(python, "-c", "import mercurial.config").CombinedOutput(); err != nil {
+		t.Skipf("no hg modules to compare with in %q: %v: %s", python, err, out)
 	}
 	return python
 }

@@ -6,8 +6,8 @@ import "strings"
 type Server struct {
 	MaxHTTPHeaderLen   int // bytes
 	CompressionEngines []string
-	ZlibLevel          int // -1 is the engine's default
-	ZstdLevel          int
+	ZlibLevel          int // up to 9; below 1 is the engine's default
+	ZstdLevel          int // up to 22; below 1 is the engine's default
 
 	Uncompressed            bool // offer stream clones
 	UncompressedAllowSecret bool
@@ -31,8 +31,8 @@ func (c *Config) Server() (Server, error) {
 	s := Server{
 		MaxHTTPHeaderLen:        r.atLeast(1, 1024, "maxhttpheaderlen"),
 		CompressionEngines:      r.list("compressionengines"),
-		ZlibLevel:               r.int(-1, "zliblevel"),
-		ZstdLevel:               r.int(3, "zstdlevel"),
+		ZlibLevel:               min(r.int(-1, "zliblevel"), 9),
+		ZstdLevel:               min(r.int(3, "zstdlevel"), 22),
 		Uncompressed:            r.bool(true, "uncompressed"),
 		UncompressedAllowSecret: r.bool(false, "uncompressedallowsecret"),
 		PreferUncompressed:      r.bool(false, "preferuncompressed"),
@@ -78,7 +78,7 @@ type Exchange struct {
 // Exchange reads them.
 func (c *Config) Exchange() (Exchange, error) {
 	phases := &reader{view: c.trusted, section: "phases"}
-	push := &reader{view: c.trusted, section: "push", faults: nil}
+	push := &reader{view: c.trusted, section: "push"}
 	r := &reader{view: c.trusted, section: "experimental"}
 	e := Exchange{
 		Publish:      phases.bool(true, "publish"),

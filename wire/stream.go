@@ -129,21 +129,23 @@ func (s *Stream) start() error {
 	if s.started {
 		return nil
 	}
-	s.started = true
 	mediaType, prefix := s.negotiate()
+	s.buf = bufio.NewWriterSize(s.w, streamBuffer)
 	asIs := s.bare || s.encoded || s.engine == compression.None
+	if !asIs {
+		// Before the header: a level that the engine doesn't have can be told.
+		var err error
+		if s.enc, err = compression.NewWriter(s.engine, s.features.Levels[s.engine], s.buf); err != nil {
+			return err
+		}
+	}
+	s.started = true
 	s.w.Header().Set("Content-Type", mediaType)
 	if asIs && s.size >= 0 {
 		s.w.Header().Set("Content-Length", strconv.FormatInt(int64(len(prefix))+s.size, 10))
 	}
 	writeHeader(s.w, s.r, http.StatusOK, "")
-	s.buf = bufio.NewWriterSize(s.w, streamBuffer)
-	s.buf.WriteString(prefix) // fits the buffer: no error before Flush
-	if asIs {
-		return nil
-	}
-	var err error
-	s.enc, err = compression.NewWriter(s.engine, s.features.Levels[s.engine], s.buf)
+	_, err := s.buf.WriteString(prefix)
 	return err
 }
 

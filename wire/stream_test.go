@@ -3,12 +3,14 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,5 +281,48 @@ func TestReasonsOnOneConnection(t *testing.T) {
 		if resp.Status != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.method, tt.query, resp.Status, tt.want)
 		}
+	}
+}
+
+// TestReasonAndSecureOverTLS makes sure that a wrapped connection is still known
+// to be a secure one.
+func TestReasonAndSecureOverTLS(t *testing.T) {
+	ca := httptest.NewTLSServer(nil)
+	defer ca.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{ConnContext: ConnContext, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := WriteStatus(w, r, &StatusError{Code: 403, Reason: fmt.Sprint("secure: ", Secure(r))}); err != nil {
+			t.Error(err)
+		}
+	})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(ReasonListener(tls.NewListener(l, &tls.Config{Certificates: ca.TLS.Certificates})))
+	}()
+	defer func() {
+		srv.Close()
+		<-done
+	}()
+	resp, err := ca.Client().Get("https://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.Status != "403 secure: true" {
+		t.Errorf("status %q", resp.Status)
+	}
+}
+
+func TestLevelThatIsNone(t *testing.T) {
+	features := testFeatures()
+	features.Levels = map[compression.Engine]int{compression.Zstd: 99}
+	s := serveRepo(t, &fakeRepo{bundle: []byte("x")}, features)
+	a := s.do(t, "GET", "cmd=getbundle", http.Header{"X-HgProto-1": {allEngines}}, nil)
+	if err := <-s.errs; err == nil || a.contentType != mediaError {
+		t.Errorf("answer %v, %v; want it refused", a, err)
 	}
 }
