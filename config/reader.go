@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -82,10 +81,9 @@ func (r *reader) duration(def time.Duration, key string) time.Duration {
 
 // unknown reports each key of the section that nobody asked for. Those with a
 // known prefix are for others to read.
-func (r *reader) unknown(prefixes ...string) {
+func (r *reader) unknown() {
 	for _, it := range r.view.list(r.section) {
-		prefixed := slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(it.Key, p) })
-		if !prefixed && !slices.Contains(r.known, it.Key) {
+		if !slices.Contains(r.known, it.Key) {
 			r.faults = append(r.faults, errorAt(it.Source, "unknown key %s.%s", r.section, it.Key))
 		}
 	}

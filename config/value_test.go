@@ -206,11 +206,11 @@ func TestObsmarkers(t *testing.T) {
 }
 
 func TestVcsd(t *testing.T) {
-	v, err := conf(t, "[vcsd]\nhtpasswd = /x\nmax-push-bytes = 10MB\nlease-ttl = 2.5\netcd = a:1 b:2\nwebhook.ci = http://x\n").Vcsd()
+	v, err := conf(t, "[vcsd]\nnode = x\nmax-push-bytes = 10MB\nlease-ttl = 2.5\netcd = a:1 b:2\n").Vcsd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Htpasswd != "/x" || v.MaxPushBytes != 10<<20 || v.LeaseTTL != 2500*time.Millisecond || len(v.Etcd) != 2 {
+	if v.Node != "x" || v.MaxPushBytes != 10<<20 || v.LeaseTTL != 2500*time.Millisecond || len(v.Etcd) != 2 {
 		t.Errorf("got %+v", v)
 	}
 	tests := []struct{ text, want string }{

@@ -6,6 +6,9 @@ import "time"
 type Limits struct {
 	// MaxPushBytes is the size of a bundle as sent, in bytes. 0 means 8 GiB.
 	MaxPushBytes int64
+	// QuarantineBytes is how much the pushes in flight may take up together,
+	// in bytes. 0 means no limit.
+	QuarantineBytes int64
 	// MaxTextBytes is the size of one revision's full text, in bytes. 0 means
 	// 2 GiB - 1, the most that a revlog can hold.
 	MaxTextBytes int64

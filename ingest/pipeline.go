@@ -80,7 +80,7 @@ func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 		return nil, err
 	}
 	limits := o.Limits.withDefaults()
-	area, err := quarantine.Open(fsys, quarantineDir, quarantine.Options{MaxBytes: limits.MaxPushBytes})
+	area, err := quarantine.Open(fsys, quarantineDir, quarantine.Options{MaxBytes: limits.MaxPushBytes, QuotaBytes: limits.QuarantineBytes})
 	if err != nil {
 		return nil, err
 	}

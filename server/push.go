@@ -16,6 +16,11 @@ func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (wi
 	if r.pipeline == nil {
 		return wire.PushReply{}, r.readOnly
 	}
+	done, err := r.admission.admit(ctx)
+	if err != nil {
+		return wire.PushReply{}, err
+	}
+	defer done()
 	reply, err := r.pipeline.Push(ctx, ingest.Request{
 		Body: req.Body, Who: who(req.Peer),
 		CheckHeads: func(heads []hg.Node) error { return req.Heads.Check(heads, "uploading changes") },
@@ -63,7 +68,5 @@ func (r *repository) Pushkey(ctx context.Context, req wire.PushkeyRequest) (wire
 }
 
 func who(p wire.Peer) ingest.Who {
-	return ingest.Who{
-		User: p.User, Remote: p.Host, URL: "remote:" + p.Scheme + ":" + p.Host + ":" + p.User, Time: time.Now().UTC(),
-	}
+	return ingest.Who{User: p.User, Remote: p.Host, URL: p.URL(), Time: time.Now().UTC()}
 }

@@ -27,6 +27,8 @@ type repository struct {
 	repo *store.Repo
 	conf *repoConf
 
+	admission *admission // of the process
+
 	// pipeline takes its pushes; nil if it can't, for the reason readOnly.
 	pipeline *ingest.Pipeline
 	readOnly error
@@ -39,6 +41,8 @@ type registry struct {
 	conf     *config.Config // of the server as a whole
 	log      *slog.Logger
 	filelogs *store.FilelogCache
+	limits   ingest.Limits
+	admit    *admission
 	node     string
 	bootID   string
 
@@ -144,7 +148,7 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{path: path}
+	r := &repository{path: path, admission: g.admit}
 	storeDir := dir
 	if reqs.Shared {
 		if storeDir = reqs.Store; !filepath.IsAbs(storeDir) {
@@ -194,7 +198,7 @@ func (g *registry) openPipeline(ctx context.Context, r *repository, fsys vfs.FS)
 	}
 	return ingest.Open(ctx, r.repo, ingest.Options{
 		Refs: g.refs, RepoID: id, Node: g.node, Log: g.log.With("repo", r.path),
-		BootID: g.bootID, Publishing: r.publishing,
+		BootID: g.bootID, Limits: g.limits, Publishing: r.publishing,
 	})
 }
 

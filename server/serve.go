@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -42,6 +43,8 @@ type serveCmd struct {
 	State       string   `placeholder:"DIR" help:"State of the embedded etcd, shared by all vcsd processes of this user (default: ~/.local/state/vcsd)."`
 	Etcd        []string `placeholder:"URL" help:"Use an external etcd instead."`
 
+	drainTimeout time.Duration // how long requests in flight get at the end
+
 	// Flags of hg serve that change nothing here.
 	Cwd       string `placeholder:"DIR" help:"Change the working directory first."`
 	Daemon    bool   `short:"d" hidden:""`
@@ -80,6 +83,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
 	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, log: logs.log}
+	c.drainTimeout = conf.vcsd.DrainTimeout
 	return c.listen(s, h, &web, logs)
 }
 
@@ -87,10 +91,19 @@ func (c *serveCmd) Run(s *streams) (err error) {
 type loaded struct {
 	loader *config.Loader
 	config *config.Config
+	vcsd   config.Vcsd
 	mounts mounts
 }
 
-func (c *serveCmd) load() (*loaded, error) {
+func (c *serveCmd) load() (l *loaded, err error) {
+	if l, err = c.loadFiles(); err != nil {
+		return nil, err
+	}
+	l.vcsd, err = l.config.Vcsd()
+	return l, err
+}
+
+func (c *serveCmd) loadFiles() (*loaded, error) {
 	items, err := c.overrides()
 	if err != nil {
 		return nil, err
@@ -184,9 +197,20 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Log
 		return nil, nil, err
 	}
 	node := host + ":" + strconv.Itoa(os.Getpid())
+	v := conf.vcsd
+	lockWait, err := lockWait(conf.config, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v.Node != "" {
+		node = v.Node
+	}
 	endpoints, leave := c.Etcd, func() error { return nil }
 	if len(endpoints) == 0 {
-		dir, err := c.stateDir(conf.config)
+		endpoints = v.Etcd
+	}
+	if len(endpoints) == 0 {
+		dir, err := c.stateDir(v.State)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -196,23 +220,40 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Log
 		}
 		endpoints, leave = []string{member.Endpoint()}, member.Close
 	}
-	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints}, refs.Options{Node: node, Log: log})
+	tlsConf, err := clientTLS(v)
+	if err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf},
+		refs.Options{Node: node, TTL: v.LeaseTTL, Retention: v.OutcomeTTL, Log: log})
 	if err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
 	g = &registry{
 		refs: client, loader: conf.loader, conf: conf.config, log: log, node: node, bootID: bootID,
-		filelogs: store.NewFilelogCache(store.DefaultFilelogCacheBytes), open: make(map[string]*opening),
+		filelogs: store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes)), open: make(map[string]*opening),
+		admit: newAdmission(v.PushSlots, v.PushQueue, v.QueueWait),
+		limits: ingest.Limits{
+			MaxPushBytes: v.MaxPushBytes, MaxTextBytes: v.MaxTextBytes, MaxChangesets: v.MaxChangesets,
+			QuarantineBytes: v.QuarantineBytes, LockWait: lockWait, PublishWait: v.PublishWait,
+		},
 	}
 	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
 }
 
-// stateDir returns where the embedded etcd lives, and makes it.
-func (c *serveCmd) stateDir(conf *config.Config) (string, error) {
-	dir := c.State
-	if dir == "" {
-		dir = conf.String("vcsd", "state", "")
+// lockWait returns how long a push waits for a local hg: our own key, or
+// hg's ui.timeout in seconds.
+func lockWait(conf *config.Config, v config.Vcsd) (time.Duration, error) {
+	if v.LockWait != 0 {
+		return v.LockWait, nil
 	}
+	seconds, err := conf.Int("ui", "timeout", 600)
+	return time.Duration(seconds) * time.Second, err
+}
+
+// stateDir returns where the embedded etcd lives, and makes it.
+func (c *serveCmd) stateDir(configured string) (string, error) {
+	dir := cmp.Or(c.State, configured)
 	if dir == "" {
 		if base := os.Getenv("XDG_STATE_HOME"); base != "" {
 			dir = filepath.Join(base, "vcsd")
@@ -228,10 +269,6 @@ func (c *serveCmd) stateDir(conf *config.Config) (string, error) {
 	}
 	return dir, vfs.NewOS("/").MkdirAll(dir)
 }
-
-// shutdownTime is how long requests in flight may take after the end was asked
-// for.
-const shutdownTime = 30 * time.Second
 
 // listen opens the port and serves until the context ends, then lets what is
 // in flight finish.
@@ -264,10 +301,10 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 		Handler: logs.access.logged(h.routes()), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
 	}
-	return serveUntilDone(s.ctx, srv, wire.ReasonListener(l))
+	return h.serveUntilDone(s.ctx, srv, wire.ReasonListener(l), c.drainTimeout)
 }
 
-func serveUntilDone(ctx context.Context, srv *http.Server, l net.Listener) error {
+func (h *handler) serveUntilDone(ctx context.Context, srv *http.Server, l net.Listener, drain time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	select {
@@ -275,7 +312,8 @@ func serveUntilDone(ctx context.Context, srv *http.Server, l net.Listener) error
 		return err
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	h.registry.admit.drain()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	if err := srv.Shutdown(end); err != nil {
 		return errors.Join(err, srv.Close())
