@@ -43,6 +43,10 @@ type pick struct {
 	chain chainInfo
 }
 
+// score is what a pick costs: its bytes, and its part of the next snapshot,
+// which comes the sooner the more bytes the chain has.
+func (p *pick) score() int64 { return 4*int64(len(p.chunk)) + p.chain.bytes }
+
 // trialBuffers are what picks are made in.
 type trialBuffers struct {
 	best, next []byte // chunks; best is that of the best pick so far
@@ -83,7 +87,7 @@ func (st *Stager) choose(r *revision) (pick, error) {
 		return s.best, nil
 	}
 	full := s.full()
-	if s.found && len(s.best.chunk) <= len(full.chunk) {
+	if s.found && s.best.score() <= full.score() {
 		return s.best, nil
 	}
 	return full, nil
@@ -95,10 +99,10 @@ func (s *search) run() error {
 	if !s.st.s.GeneralDelta() {
 		return s.try(s.st.next() - 1)
 	}
-	if err := s.try(s.r.incoming); err != nil || s.found {
+	if err := s.try(s.r.incoming); err != nil || s.settled() {
 		return err
 	}
-	if err := s.tryAll(s.r.p1, s.r.p2); err != nil || s.found {
+	if err := s.tryAll(s.r.p1, s.r.p2); err != nil || s.settled() {
 		return err
 	}
 	if !s.st.o.Sparse {
@@ -143,12 +147,12 @@ func (s *search) try(base hg.Rev) error {
 	}
 	st.trial.next = chunk.Encode(st.trial.next[:0], d, st.o.Engine, st.o.Level)
 	size := int64(len(st.trial.next))
-	if s.found && size >= int64(len(s.best.chunk)) || !s.good(base, info, depth, size) {
+	p := pick{base, st.trial.next, chainInfo{info.start, info.deltas + 1, info.bytes + size}}
+	if s.found && p.score() >= s.best.score() || !s.good(base, info, depth, size) {
 		return nil
 	}
 	st.trial.best, st.trial.next = st.trial.next, st.trial.best
-	s.found = true
-	s.best = pick{base, st.trial.best, chainInfo{info.start, info.deltas + 1, info.bytes + size}}
+	s.found, s.best = true, p
 	return nil
 }
 
@@ -197,10 +201,19 @@ func (st *Stager) skipEmpty(rev hg.Rev) hg.Rev {
 // if that is one, else 0: what is against a parent, or against a revision that
 // is no snapshot, is not.
 func (s *search) depth(base hg.Rev, info chainInfo) int {
-	if !s.st.o.Sparse || base == s.st.skipEmpty(s.r.p1) || base == s.st.skipEmpty(s.r.p2) || !s.st.isSnapshot(base) {
+	if !s.st.o.Sparse || s.isParent(base) || !s.st.isSnapshot(base) {
 		return 0
 	}
 	return int(info.deltas) + 1
+}
+
+// settled tells whether the best delta needs no rival.
+func (s *search) settled() bool {
+	return s.short() || s.found && (!s.st.o.Sparse || s.isParent(s.best.base) && int64(len(s.best.chunk)) <= s.len/fullIfOver)
+}
+
+func (s *search) isParent(base hg.Rev) bool {
+	return base == s.st.skipEmpty(s.r.p1) || base == s.st.skipEmpty(s.r.p2)
 }
 
 // fits tells whether a snapshot of size bytes is short enough at depth: the
@@ -219,7 +232,8 @@ func (s *search) good(base hg.Rev, info chainInfo, depth int, size int64) bool {
 		return s.fits(base, depth, size)
 	}
 	if s.st.o.Sparse {
-		return true
+		// A long delta is worth its bytes where others can start from it too.
+		return s.isParent(base) || size <= s.len/shortDelta
 	}
 	span := s.st.end + size - s.st.offset(info.start)
 	return span <= max(minMaxSpan, maxSpanPerText*s.len)

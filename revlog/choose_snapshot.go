@@ -15,6 +15,9 @@ const (
 	// are the likeliest to be close.
 	maxSiblings = 8
 
+	// A delta shorter than 1/shortDelta of the text ends a search.
+	shortDelta = 8
+
 	// maxIndexed bounds how far back snapshots are looked for, in revisions.
 	maxIndexed = 1 << 20
 )
@@ -128,7 +131,7 @@ func (s *search) trySnapshots() error {
 			if err := s.tryAll(group...); err != nil {
 				return err
 			}
-			if s.found {
+			if s.short() {
 				return s.refine()
 			}
 		}
@@ -138,6 +141,12 @@ func (s *search) trySnapshots() error {
 		return err
 	}
 	return s.refine()
+}
+
+// short tells whether the best delta so far is so short that a search for a
+// better one does not pay.
+func (s *search) short() bool {
+	return s.found && int64(len(s.best.chunk)) <= s.len/shortDelta
 }
 
 // youngest returns the last of revs, in order.

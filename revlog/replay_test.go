@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"vcsd/hg"
 	"vcsd/internal/vfs"
@@ -129,6 +130,8 @@ type replayer struct {
 	dir    string // of the store
 	fs     vfs.FS
 	format format
+
+	staging time.Duration // spent on it
 }
 
 // log stages, plans and writes revs. The linkrev of a revision is link of its
@@ -144,11 +147,13 @@ func (p *replayer) log(radix string, kind Kind, revs []bundleRev, link func(hg.N
 	defer s.Close()
 	seg := &memSegment{}
 	st := NewStager(s, seg, StageOptions{Kind: kind, Sparse: p.format.sparse, Engine: p.format.engine})
+	start := time.Now()
 	for _, r := range revs {
 		if _, _, err := st.Add(r.Incoming, r.delta); err != nil {
 			p.t.Fatal(err)
 		}
 	}
+	p.staging += time.Since(start)
 	plan := planAll(p.t, s, seg, st.Staged(), link)
 	writePlan(p.t, p.dir, plan, seg)
 	if err := l.Extend(plan.Size); err != nil {
@@ -371,6 +376,7 @@ func replay(t *testing.T, bundles []string, f format) {
 	for _, b := range bundles {
 		p.push(readBundle(t, b))
 	}
+	t.Logf("staged in %v", p.staging)
 	runHg(t, "-R", ours, "verify", "-q")
 	if a, b := runHg(t, "-R", ours, "log", "-T", "{rev} {node}\n"), runHg(t, "-R", theirs, "log", "-T", "{rev} {node}\n"); a != b {
 		t.Errorf("the changelogs differ:\n%s\n%s", a, b)
