@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"vcsd/hg"
 )
@@ -101,6 +102,11 @@ func (c *RevBranches) Set(r hg.Rev, n hg.Node, name string, closes bool) {
 func (c *RevBranches) Truncate(n int) {
 	c.revs = c.revs[:min(len(c.revs), n*rbcRecordLen)]
 	c.revsOnDisk = min(c.revsOnDisk, len(c.revs))
+}
+
+// Files returns both files as a whole. The slices are the caller's.
+func (c *RevBranches) Files() (names, revs []byte) {
+	return []byte(strings.Join(c.names, "\x00")), slices.Clone(c.revs)
 }
 
 // A Tail is what a file has to be from an offset on. From offset 0 it is the

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"vcsd/cache"
+	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/revlog"
 	"vcsd/revlog/chunk"
@@ -55,6 +56,7 @@ type Repo struct {
 	changelog, manifest *revlog.Log
 	branches            *branchTable
 	epoch               uint64
+	rewrites            uint64   // epoch at which the logs were opened last
 	fncache             *FNCache // nil until wanted
 }
 
@@ -126,6 +128,10 @@ func (r *Repo) current() (*View, error) {
 func (r *Repo) Exclusive(seq uint64, link func() (touched []string, err error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// What others appended to filelogs before is not in touched.
+	if err := r.refreshLocked(); err != nil {
+		return err
+	}
 	touched, err := link()
 	if err != nil {
 		return err
@@ -161,12 +167,23 @@ func (r *Repo) refreshLocked() error {
 	if now == st.print {
 		return nil
 	}
-	if now.rewrote(st.print) {
+	if now.rewrote(st.print) || !r.continues(st) {
 		return r.reopenLocked()
 	}
 	// Somebody else may have appended to any filelog.
 	r.epoch++
 	return r.loadLocked(st.seq)
+}
+
+// continues tells whether the changelog still has the tip of st where it was.
+// Who strips in place and then appends leaves a file that has only grown, and
+// the old mapping shows its new bytes.
+func (r *Repo) continues(st *state) (same bool) {
+	n := st.changelog.Len()
+	err := vfs.Guard(func() {
+		same = n == 0 || st.changelog.Node(hg.Rev(n-1)) == st.tip
+	})
+	return same && err == nil
 }
 
 // reopenLocked opens the logs anew and makes a state of them.
@@ -187,6 +204,7 @@ func (r *Repo) reopenLocked() error {
 	oldCl, oldMf := r.changelog, r.manifest
 	r.changelog, r.manifest, r.branches, r.fncache = cl, mf, nil, nil
 	r.epoch++
+	r.rewrites = r.epoch
 	if oldCl != nil {
 		err = errors.Join(oldCl.Close(), oldMf.Close())
 	}
@@ -225,34 +243,38 @@ func (r *Repo) PlanOptions() revlog.PlanOptions {
 	return revlog.PlanOptions{Engine: r.engine()}
 }
 
-// FilelogRadixOf returns the radix of the filelog that a file of the store
-// belongs to; ok is false for other files. path is relative to .hg.
+// FilelogRadixOf returns the radix of the filelog whose index is at path; ok is
+// false for other files. path is relative to .hg. A data file doesn't tell its
+// index, as hashed names differ; but nothing is written to one alone.
 func FilelogRadixOf(path string) (radix string, ok bool) {
 	name, isStore := strings.CutPrefix(path, "store/")
 	if !isStore || !(strings.HasPrefix(name, "data/") || strings.HasPrefix(name, "dh/")) {
 		return "", false
 	}
-	radix, isIndex := strings.CutSuffix(path, ".i")
-	if !isIndex {
-		radix, isIndex = strings.CutSuffix(path, ".d")
-	}
-	return radix, isIndex
+	return strings.CutSuffix(path, ".i")
 }
 
-// FilelogRadix returns the name of a file's log without its ending, relative
-// to the .hg directory.
+// FilelogRadix returns the name of a file's index without its ending, relative
+// to the .hg directory. It tells the filelog from others.
 func (r *Repo) FilelogRadix(file string) string {
-	name := r.enc.Encode("data/" + file + ".i")
-	return path.Join("store", name[:len(name)-len(".i")])
+	return strings.TrimSuffix(r.storeName("data/"+file+".i"), ".i")
 }
+
+// FilelogData returns the name of the file that holds the chunks of a file's
+// log once it is split, relative to the .hg directory.
+func (r *Repo) FilelogData(file string) string { return r.storeName("data/" + file + ".d") }
+
+func (r *Repo) storeName(name string) string { return path.Join("store", r.enc.Encode(name)) }
 
 func (r *Repo) filelogKey(radix string) FilelogKey {
 	return FilelogKey{Repo: r.opts.Key, Epoch: r.epoch, Radix: radix}
 }
 
-// OpenFilelog opens the log at radix as it is on disk, past the cache.
-func (r *Repo) OpenFilelog(radix string) (*revlog.Log, error) {
-	return revlog.Open(r.fs, radix, revlog.Options{Inline: true, GeneralDelta: r.reqs.GeneralDelta})
+// OpenFilelog opens the log of a file as it is on disk, past the cache.
+func (r *Repo) OpenFilelog(file string) (*revlog.Log, error) {
+	return revlog.Open(r.fs, r.FilelogRadix(file), revlog.Options{
+		Inline: true, GeneralDelta: r.reqs.GeneralDelta, DataName: r.FilelogData(file),
+	})
 }
 
 // extendFilelog brings an open log to what is on disk by now.

@@ -2,21 +2,25 @@ package store
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"vcsd/dag"
 	"vcsd/hg"
+	"vcsd/internal/vfs"
 	"vcsd/revlog"
 )
 
 // A state is a repository at one seq. It is immutable but for its count of
 // references; its snapshots are closed with the last one.
 type state struct {
-	seq   uint64
-	epoch uint64      // of the filelog cache's keys
-	print fingerprint // of the files it was read from
+	seq      uint64
+	epoch    uint64      // of the filelog cache's keys
+	rewrites uint64      // epoch since which logs were only appended to
+	print    fingerprint // of the files it was read from
 
 	changelog, manifest *revlog.Snapshot
+	tip                 hg.Node // last of the changelog, as it was
 
 	phases    *PhaseMap
 	bookmarks map[string]hg.Node
@@ -24,6 +28,7 @@ type state struct {
 	heads     []hg.Rev // visible heads, ascending
 	branches  branchView
 	tags      tagCache
+	allHeads  func() []hg.Rev // heads with the hidden ones, ascending
 
 	// refs counts the Views, plus one while the state is current. A state
 	// whose count fell to zero is never used again.
@@ -67,11 +72,20 @@ func (r *Repo) loadLocked(seq uint64) error {
 		}
 	}
 	old := r.cur.Load()
-	st := &state{seq: seq, epoch: r.epoch, print: print, changelog: r.changelog.Snapshot(), manifest: r.manifest.Snapshot()}
+	st := &state{
+		seq: seq, epoch: r.epoch, rewrites: r.rewrites, print: print,
+		changelog: r.changelog.Snapshot(), manifest: r.manifest.Snapshot(),
+	}
 	st.refs.Store(1)
-	if err := r.fill(st, old); err != nil {
+	st.allHeads = sync.OnceValue(func() []hg.Rev { return dag.Heads(st.changelog, nil) })
+	var ferr error
+	// A local hg may cut the mapped files while they are walked.
+	if err := vfs.Guard(func() { ferr = r.fill(st, old) }); err != nil {
+		ferr = err
+	}
+	if ferr != nil {
 		st.release()
-		return err
+		return ferr
 	}
 	r.cur.Store(st)
 	if old != nil {
@@ -82,6 +96,7 @@ func (r *Repo) loadLocked(seq uint64) error {
 
 // fill computes what a state holds beside its logs, from old where that helps.
 func (r *Repo) fill(st, old *state) (err error) {
+	st.tip = st.changelog.Node(hg.Rev(st.changelog.Len() - 1))
 	if st.bookmarks, err = r.readBookmarks(st.changelog); err != nil {
 		return err
 	}
@@ -90,17 +105,14 @@ func (r *Repo) fill(st, old *state) (err error) {
 		return err
 	}
 	var oldPhases *PhaseMap
-	if old != nil && st.epoch == old.epoch {
+	if old != nil && st.rewrites == old.rewrites {
 		oldPhases = old.phases
 	}
 	st.phases = NextPhaseMap(oldPhases, st.changelog, roots)
 	if st.filtered, err = r.readFiltered(st); err != nil {
 		return err
 	}
-	if r.branches == nil {
-		r.branches = newBranchTable()
-	}
-	if err := r.branches.extend(st.changelog); err != nil {
+	if err := r.extendBranches(st.changelog); err != nil {
 		return err
 	}
 	st.heads = st.headsAfter(old)
@@ -108,19 +120,11 @@ func (r *Repo) fill(st, old *state) (err error) {
 	return nil
 }
 
-// sameBase tells whether st only adds changesets to old, with the same ones
+// extends tells whether st only adds changesets to old, with the same ones
 // hidden, so that what is known of old still holds.
 func (s *state) extends(old *state) bool {
-	return old != nil && old.epoch <= s.epoch && old.filtered == nil && s.filtered == nil &&
-		old.changelog.Len() <= s.changelog.Len() && samePrefix(old.changelog, s.changelog)
-}
-
-// samePrefix tells whether a log still begins with the old one: the last
-// revision of a revlog names all that is before it only by convention, but
-// nothing else than a strip changes it, and a strip reopens the logs.
-func samePrefix(old, now *revlog.Snapshot) bool {
-	n := old.Len()
-	return n == 0 || old.Node(hg.Rev(n-1)) == now.Node(hg.Rev(n-1))
+	return old != nil && old.rewrites == s.rewrites && old.filtered == nil && s.filtered == nil &&
+		old.changelog.Len() <= s.changelog.Len()
 }
 
 // headsAfter returns the visible heads.

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"vcsd/dag"
 	"vcsd/hg"
+	"vcsd/internal/vfs"
 	"vcsd/revlog"
 )
 
@@ -15,6 +18,9 @@ type branchTable struct {
 	names []string
 	ids   map[string]uint32
 	of    []branchID // by rev
+
+	cached *RevBranches // hg's cache of the same, as read and since extended
+	saved  int          // revs that the files of the cache have
 }
 
 // A branchID is an index in branchTable.names, shifted left by one; its lowest
@@ -24,8 +30,103 @@ type branchID uint32
 func (b branchID) index() int   { return int(b >> 1) }
 func (b branchID) closes() bool { return b&1 != 0 }
 
-func newBranchTable() *branchTable {
-	return &branchTable{ids: make(map[string]uint32)}
+// hg's cache of branches, relative to .hg.
+const (
+	rbcNamesName = "cache/rbc-names-v1"
+	rbcRevsName  = "cache/rbc-revs-v1"
+)
+
+// extendBranches makes the table know the changesets of cl. A new table
+// starts with what hg's cache knows. The caller holds mu.
+func (r *Repo) extendBranches(cl *revlog.Snapshot) error {
+	if r.branches == nil {
+		names, err := r.readSmall(rbcNamesName)
+		if err != nil {
+			return err
+		}
+		revs, err := r.readSmall(rbcRevsName)
+		if err != nil {
+			return err
+		}
+		r.branches = &branchTable{ids: make(map[string]uint32), cached: ParseRevBranches(names, revs)}
+		r.branches.seed(cl)
+	}
+	return r.branches.extend(cl)
+}
+
+// seed takes over the changesets that the cache knows without a gap.
+func (t *branchTable) seed(cl *revlog.Snapshot) {
+	n := min(cl.Len(), t.cached.Len())
+	for r := hg.Rev(0); int(r) < n; r++ {
+		name, closes, ok := t.cached.Branch(r, cl.Node(r))
+		if !ok {
+			break
+		}
+		t.of = append(t.of, t.id(name, closes))
+	}
+	t.saved = len(t.of)
+	t.cached.Truncate(t.saved)
+}
+
+// saveEvery is how much of a table may be missing in the cache's files before
+// they are written again: one part in so many, but not less than saveLeast.
+const (
+	saveEvery = 64
+	saveLeast = 64
+)
+
+// SaveBranches writes hg's cache of branches, if it lags so far behind that it
+// is worth it, or behind at all if all is set. It gives way to a local hg that
+// is at work. What it writes is a cache: it is not synced.
+func (r *Repo) SaveBranches(all bool) error {
+	names, revs, n := r.unsavedBranches(all)
+	if n == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	unlock, err := Lock(ctx, r.fs, "wlock")
+	if err != nil {
+		return nil // somebody else's lock: the next save has it all
+	}
+	err = r.writeBranches(names, revs)
+	if err = errors.Join(err, unlock()); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.branches != nil {
+		r.branches.saved = max(r.branches.saved, n)
+	}
+	return nil
+}
+
+// writeBranches replaces the files. Names come first: records point to them.
+func (r *Repo) writeBranches(names, revs []byte) error {
+	if err := r.fs.MkdirAll("cache"); err != nil {
+		return err
+	}
+	if err := vfs.WriteAtomic(r.fs, rbcNamesName, names, false); err != nil {
+		return err
+	}
+	return vfs.WriteAtomic(r.fs, rbcRevsName, revs, false)
+}
+
+// unsavedBranches returns the files to write and for how many changesets; 0
+// if it is not time yet.
+func (r *Repo) unsavedBranches(all bool) (names, revs []byte, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.branches
+	if t == nil {
+		return nil, nil, 0
+	}
+	missing := len(t.of) - t.saved
+	if missing == 0 || !all && missing < max(saveLeast, len(t.of)/saveEvery) {
+		return nil, nil, 0
+	}
+	names, revs = t.cached.Files()
+	return names, revs, len(t.of)
 }
 
 func (t *branchTable) id(name string, closes bool) branchID {
@@ -55,6 +156,7 @@ func (t *branchTable) extend(cl *revlog.Snapshot) error {
 			return &revlog.CorruptError{File: "store/00changelog.i", Rev: r, Err: err}
 		}
 		t.of = append(t.of, t.id(c.Branch(), c.Closes()))
+		t.cached.Set(r, cl.Node(r), c.Branch(), c.Closes())
 	}
 	return nil
 }

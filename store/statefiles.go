@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"vcsd/dag"
@@ -128,9 +129,13 @@ func (r *Repo) readPhaseRoots() (PhaseRoots, error) {
 	return ParsePhaseRoots(b)
 }
 
-// readFiltered returns the changesets that clients don't see.
+// readFiltered returns the changesets that clients don't see: hg's view
+// "served", without what is hidden and what is secret. nil means none.
 func (r *Repo) readFiltered(st *state) (*dag.Set, error) {
-	var set *dag.Set
+	set, err := r.readHidden(st)
+	if err != nil {
+		return nil, err
+	}
 	for _, rev := range st.phases.NonPublic() {
 		if st.phases.Phase(rev) >= hg.Secret {
 			if set == nil {
@@ -140,4 +145,52 @@ func (r *Repo) readFiltered(st *state) (*dag.Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// readHidden returns the changesets that are obsolete and that nothing visible
+// stands on; nil if there are none.
+func (r *Repo) readHidden(st *state) (*dag.Set, error) {
+	b, err := r.readSmall("store/obsstore")
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	obs, err := ParseObsStore(b)
+	if err != nil {
+		return nil, fmt.Errorf("store/obsstore: %w", err)
+	}
+	obsolete := ObsoleteRevs(st.changelog, st.phases, obs)
+	pinned, err := r.pinned(st)
+	if err != nil {
+		return nil, err
+	}
+	hidden := HiddenRevs(st.changelog, st.phases, obsolete, pinned)
+	if hidden.Len() == 0 {
+		return nil, nil
+	}
+	return hidden, nil
+}
+
+// pinned returns the changesets that stay visible though they are obsolete.
+func (r *Repo) pinned(st *state) ([]hg.Rev, error) {
+	nodes, err := WorkingParents(r.fs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range st.bookmarks {
+		nodes = append(nodes, n)
+	}
+	local, err := r.readSmall("localtags")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range parseTags(local) {
+		nodes = append(nodes, e.node)
+	}
+	var revs []hg.Rev
+	for _, n := range nodes {
+		if rev, ok := st.changelog.Rev(n); ok && rev != hg.NullRev {
+			revs = append(revs, rev)
+		}
+	}
+	return revs, nil
 }

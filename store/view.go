@@ -31,6 +31,10 @@ func (v *View) Repo() *Repo { return v.repo }
 // Seq returns the number of the commit record that the View shows.
 func (v *View) Seq() uint64 { return v.state.seq }
 
+// Generation tells two Views apart between which revisions may have changed
+// their numbers or gone, as when a local hg stripped some.
+func (v *View) Generation() uint64 { return v.state.rewrites }
+
 // Changelog returns the changelog, hidden changesets included. It belongs to
 // the View and must not be closed.
 func (v *View) Changelog() *revlog.Snapshot { return v.state.changelog }
@@ -45,7 +49,7 @@ func (v *View) Filelog(ctx context.Context, file string) (*revlog.Snapshot, erro
 	radix := v.repo.FilelogRadix(file)
 	key := FilelogKey{Repo: v.repo.opts.Key, Epoch: v.state.epoch, Radix: radix}
 	log, err := v.repo.opts.Filelogs.Get(ctx, key, v.state.seq, func(context.Context) (*revlog.Log, int64, error) {
-		log, err := v.repo.OpenFilelog(radix)
+		log, err := v.repo.OpenFilelog(file)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -113,6 +117,15 @@ func (v *View) Bookmarks() map[string]hg.Node { return maps.Clone(v.state.bookma
 
 // HeadRevs returns the visible heads, ascending. The slice is read-only.
 func (v *View) HeadRevs() []hg.Rev { return v.state.heads }
+
+// AllHeadRevs returns the heads, hidden ones included, ascending. The slice is
+// read-only.
+func (v *View) AllHeadRevs() []hg.Rev {
+	if v.AllVisible() {
+		return v.state.heads
+	}
+	return v.state.allHeads()
+}
 
 // Heads returns the visible heads, newest first as hg sends them; of an empty
 // repository, NullNode. The slice is the caller's.
