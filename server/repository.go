@@ -135,7 +135,7 @@ func (o *opening) close(log *slog.Logger) {
 	}
 	var err error
 	if o.repo.pipeline != nil {
-		err = o.repo.pipeline.Close()
+		err = errors.Join(o.repo.pipeline.Close(), o.repo.repo.SaveBranches(true))
 	}
 	if err = errors.Join(err, o.repo.repo.Close()); err != nil {
 		log.Error("repository not closed in order", "repo", o.repo.path, "error", err)
