@@ -306,7 +306,7 @@ func unpack(t *testing.T, query string, a answer) (engine string, body []byte) {
 	if !ok {
 		t.Fatalf("engine %q", engine)
 	}
-	r, err := compression.NewReader(e, bytes.NewReader(body), 0)
+	r, err := compression.NewReader(e, bytes.NewReader(body), compression.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

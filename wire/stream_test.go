@@ -90,7 +90,7 @@ func randomText(n int) string {
 
 func decompress(t *testing.T, e compression.Engine, data string) string {
 	t.Helper()
-	r, err := compression.NewReader(e, strings.NewReader(data), 0)
+	r, err := compression.NewReader(e, strings.NewReader(data), compression.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

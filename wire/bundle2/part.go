@@ -74,6 +74,15 @@ func (p *Part) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Remaining returns how many bytes of payload may still come at most, -1 if
+// nobody knows: what is left of the stream.
+func (p *Part) Remaining() int64 {
+	if p.r.f.Bound == nil {
+		return -1
+	}
+	return p.r.f.Bound()
+}
+
 // nextChunk reads the length of the next payload chunk that has data. The end
 // of the payload is io.EOF.
 func (p *Part) nextChunk() error {

@@ -20,6 +20,10 @@ type Limits struct {
 	// MaxBytes bounds what a compressed stream decompresses to. 0 means no
 	// limit.
 	MaxBytes int64
+	// MaxExpansion bounds what a compressed stream decompresses to by its own
+	// length; see compression.Limits. 0 means the default of pushed bundles
+	// there, a negative value no limit.
+	MaxExpansion int
 	// MaxStreamParamBytes is the longest list of stream parameters. 0 means
 	// 64 KiB.
 	MaxStreamParamBytes int
@@ -41,6 +45,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	orInt(&l.MaxStreamParamBytes, 64<<10)
 	orInt(&l.MaxHeaderBytes, maxHeaderBytes)
+	orInt(&l.MaxExpansion, compression.PushedExpansion)
 	orInt(&l.MaxParts, 65536)
 	orInt(&l.MaxNesting, 4)
 	return l
@@ -74,15 +79,14 @@ type Reader struct {
 // parameter that isn't known, or asks for a compression that isn't, is an
 // *hg.UnsupportedContent. NewReader may read beyond the end of the stream.
 func NewReader(r io.Reader, lim Limits) (*Reader, error) {
-	src := bufio.NewReaderSize(r, readBytes)
-	rd := &Reader{f: frame.NewReader(src, "bundle2"), lim: lim.withDefaults()}
+	rd := &Reader{f: frame.NewBuffered(r, "bundle2", readBytes), lim: lim.withDefaults()}
 	if err := rd.readMagic(); err != nil {
 		return nil, err
 	}
 	if err := rd.readStreamParams(); err != nil {
 		return nil, err
 	}
-	if err := rd.applyStreamParams(src); err != nil {
+	if err := rd.applyStreamParams(); err != nil {
 		return nil, err
 	}
 	return rd, nil
@@ -139,8 +143,8 @@ func (r *Reader) readStreamParams() error {
 	return nil
 }
 
-// applyStreamParams starts decompression of what follows in src.
-func (r *Reader) applyStreamParams(src io.Reader) error {
+// applyStreamParams starts decompression of what follows.
+func (r *Reader) applyStreamParams() error {
 	for _, p := range r.Params {
 		known := false
 		if strings.EqualFold(p.Name, compressionParam) {
@@ -155,7 +159,9 @@ func (r *Reader) applyStreamParams(src io.Reader) error {
 	if r.Compression == compression.None {
 		return nil
 	}
-	body, err := compression.NewReader(r.Compression, src, r.lim.MaxBytes)
+	body, err := compression.NewReader(r.Compression, r.f.Source(), compression.Limits{
+		MaxBytes: r.lim.MaxBytes, MaxExpansion: r.lim.MaxExpansion,
+	})
 	if err != nil {
 		return err
 	}

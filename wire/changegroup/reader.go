@@ -1,7 +1,6 @@
 package changegroup
 
 import (
-	"bufio"
 	"io"
 
 	"vcsd/hg"
@@ -55,7 +54,7 @@ type Reader struct {
 // end of the changegroup.
 func NewReader(r io.Reader, v Version, lim Limits) *Reader {
 	return &Reader{
-		f:   frame.NewReader(bufio.NewReaderSize(r, readBytes), "changegroup"),
+		f:   frame.NewBuffered(r, "changegroup", readBytes),
 		v:   v,
 		lim: lim.withDefaults(),
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"vcsd/hg"
+	"vcsd/wire/internal/frame"
 )
 
 var all = []Engine{None, Zlib, Zstd, Bzip2}
@@ -32,7 +33,7 @@ func compress(t testing.TB, e Engine, level int, data []byte) []byte {
 }
 
 func decompress(e Engine, data []byte, limit int64) ([]byte, error) {
-	r, err := NewReader(e, bytes.NewReader(data), limit)
+	r, err := NewReader(e, bytes.NewReader(data), Limits{MaxBytes: limit})
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +137,89 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// zeros is n zero bytes to read.
+type zeros int64
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if *z == 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), int64(*z))
+	clear(p[:n])
+	*z -= zeros(n)
+	return int(n), nil
+}
+
+// TestExpansion wants bombs to end where a stream of their length has to, and
+// what is within the limit to come whole.
+func TestExpansion(t *testing.T) {
+	const size = 200 << 20
+	for _, e := range []Engine{None, Zlib, Zstd, Bzip2} {
+		var b bytes.Buffer
+		w, err := NewWriter(e, 0, &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := zeros(size)
+		if _, err := io.CopyBuffer(w, &z, make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		packed := int64(b.Len())
+		r, err := NewReader(e, &b, Limits{MaxExpansion: PushedExpansion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, r)
+		r.Close()
+		most := freeBytes + PushedExpansion*packed
+		switch {
+		case e == None || most >= size:
+			if n != size || err != nil {
+				t.Errorf("%v: %d bytes from %d: %d came, %v; want all", e, size, packed, n, err)
+			}
+		case n > most || !errors.Is(err, hg.ErrTooLarge):
+			t.Errorf("%v: %d bytes from %d: %d came, %v; want at most %d and hg.ErrTooLarge", e, size, packed, n, err, most)
+		}
+	}
+}
+
+// TestRemaining wants a stream from a file to know its end, unless that is one
+// of the compressed bytes.
+func TestRemaining(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		read int
+		want int64
+	}{
+		{"HG10UN\x00\x00\x00\x00", 1, 3},
+		{"\x00\x00\x00\x00abc", 5, 2},
+		{"HG20abc", 4, 3},
+		{"HG20abc", 7, 0},
+		{"HG10GZ" + string(compress(t, Zlib, 0, sample(100))), 1, -1},
+	} {
+		for _, seekable := range []bool{true, false} {
+			var in io.Reader = strings.NewReader(tt.in)
+			want := tt.want
+			if !seekable {
+				in, want = io.MultiReader(in), -1
+			}
+			_, r, err := OpenBundle(in, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(r, make([]byte, tt.read)); err != nil {
+				t.Fatal(err)
+			}
+			if got := frame.Remaining(r); got != want {
+				t.Errorf("%q, seekable %v, after %d bytes: Remaining = %d, want %d", tt.in, seekable, tt.read, got, want)
+			}
+		}
+	}
+}
+
 // TestWindow sends a zstd frame that asks for a window of 2 GiB.
 func TestWindow(t *testing.T) {
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0x00, 0x00}
@@ -149,7 +233,7 @@ func TestSourceError(t *testing.T) {
 	boom := errors.New("connection reset")
 	for _, e := range all {
 		part := compress(t, e, 0, sample(100000))[:64]
-		r, err := NewReader(e, io.MultiReader(bytes.NewReader(part), iotest.ErrReader(boom)), 0)
+		r, err := NewReader(e, io.MultiReader(bytes.NewReader(part), iotest.ErrReader(boom)), Limits{})
 		if err != nil {
 			t.Fatalf("NewReader(%v): %v", e, err)
 		}
@@ -174,7 +258,7 @@ func TestFlush(t *testing.T) {
 			t.Errorf("%v: Flush: %v", e, err)
 		}
 		got := make([]byte, 5)
-		r, err := NewReader(e, &b, 0)
+		r, err := NewReader(e, &b, Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

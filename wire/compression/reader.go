@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/bzip2"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/klauspost/compress/zlib"
@@ -21,19 +22,37 @@ const (
 	readBytes = 32 << 10
 )
 
+const (
+	// PushedExpansion is Limits.MaxExpansion for bundles from strangers: more
+	// than any real history reaches, and too little for a bomb.
+	PushedExpansion = 100
+
+	// freeBytes is what a stream of any length may decompress to.
+	freeBytes = 32 << 20
+)
+
+// Limits bound what a stream decompresses to. A zero field, or a negative one,
+// means no limit.
+type Limits struct {
+	// MaxBytes is the most that may come out, in bytes.
+	MaxBytes int64
+	// MaxExpansion bounds what has come out, beyond 32 MiB, by this multiple of
+	// the compressed bytes read so far.
+	MaxExpansion int
+}
+
 // NewReader returns a reader of what the engine compressed in r. It may read
-// beyond the end of the compressed data. More than limit bytes of output are
-// an error that unwraps to hg.ErrTooLarge; limit 0 means no limit. Corrupt
-// data are an error that unwraps to hg.ErrMalformed and an *hg.Abort; data
+// beyond the end of the compressed data. More output than the limits allow is
+// an error that unwraps to hg.ErrTooLarge. Corrupt data are an error that unwraps to hg.ErrMalformed and an *hg.Abort; data
 // that end too early are io.ErrUnexpectedEOF; errors of r are returned as they
 // are. Close gives the decoder back and doesn't close r.
-func NewReader(e Engine, r io.Reader, limit int64) (io.ReadCloser, error) {
+func NewReader(e Engine, r io.Reader, lim Limits) (io.ReadCloser, error) {
 	src := &source{r: r}
 	d, release, err := newDecoder(e, src)
 	if err != nil {
 		return nil, src.blame(e, 0, err)
 	}
-	return &reader{e: e, src: src, d: d, release: release, limit: limit}, nil
+	return &reader{e: e, src: src, d: d, release: release, lim: lim}, nil
 }
 
 // reader is a decoder with a limit, and errors that tell whose fault it is.
@@ -43,7 +62,7 @@ type reader struct {
 	d       io.Reader
 	release func() // gives d back; nil after Close
 	n       int64  // bytes of output so far
-	limit   int64
+	lim     Limits
 	err     error // sticky
 }
 
@@ -53,15 +72,35 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	n, err := r.d.Read(p)
 	r.n += int64(n)
-	if r.limit > 0 && r.n > r.limit {
-		over := r.n - r.limit
-		r.err = frame.TooLarge(r.e.String()+" stream", r.n, "decompressed size", r.n, r.limit)
+	if limit := r.limit(); r.n > limit {
+		over := r.n - limit
+		r.err = frame.TooLarge(r.e.String()+" stream", r.n, "decompressed size", r.n, limit)
 		return n - int(over), r.err
 	}
 	if err != nil {
 		r.err = r.src.blame(r.e, r.n, err)
 	}
 	return n, r.err
+}
+
+// limit returns how much may have come out by now.
+func (r *reader) limit() int64 {
+	limit := int64(math.MaxInt64)
+	if r.lim.MaxBytes > 0 {
+		limit = r.lim.MaxBytes
+	}
+	if r.e != None && r.lim.MaxExpansion > 0 {
+		limit = min(limit, freeBytes+int64(r.lim.MaxExpansion)*r.src.n)
+	}
+	return limit
+}
+
+// Remaining implements frame.Bounded for a stream that is not compressed.
+func (r *reader) Remaining() int64 {
+	if r.e != None {
+		return -1
+	}
+	return frame.Remaining(r.src.r)
 }
 
 func (r *reader) Close() error {
@@ -73,15 +112,17 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// source remembers the error of the compressed stream, to tell it from those
-// of the decoder.
+// source counts the bytes of the compressed stream and remembers its error, to
+// tell it from those of the decoder.
 type source struct {
 	r   io.Reader
+	n   int64 // bytes read so far
 	err error
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
+	s.n += int64(n)
 	if err != nil && err != io.EOF {
 		s.err = err
 	}

@@ -5,16 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
-// growBytes is the first step in which a piece is read; each further step is
-// as large as what has arrived, so memory is at most twice the bytes received.
-const growBytes = 64 << 10
+const (
+	// growBytes is the least that a piece grows by while its end is not known
+	// to come. Beyond that it grows by a quarter of what has arrived.
+	growBytes = 64 << 10
+
+	// keepBytes is the size up to which memory is reused for any piece, however
+	// small.
+	keepBytes = 1 << 20
+)
 
 // A Reader reads exact pieces of a stream and counts them.
 type Reader struct {
 	// Stream names the stream in errors. It may be changed at any time.
 	Stream string
+
+	// Bound returns how many bytes the source can still yield at most, -1 if
+	// nobody knows. Nil is as if it always returned -1. A piece that can come is
+	// read into memory of its size.
+	Bound func() int64
 
 	r       io.Reader // buffered: pieces may be as small as 4 bytes
 	off     int64     // bytes read so far
@@ -29,9 +41,12 @@ func NewReader(r io.Reader, stream string) *Reader {
 // Offset returns the number of bytes read so far.
 func (r *Reader) Offset() int64 { return r.off }
 
+// Source returns what r reads from.
+func (r *Reader) Source() io.Reader { return r.r }
+
 // Swap makes r go on with another source, as after the header that announces
-// compression. Offsets count on.
-func (r *Reader) Swap(src io.Reader) { r.r = src }
+// compression. Offsets count on; Bound is forgotten.
+func (r *Reader) Swap(src io.Reader) { r.r, r.Bound = src, nil }
 
 // Full fills p. A stream that ends before that is an *Error.
 func (r *Reader) Full(p []byte) error {
@@ -51,29 +66,63 @@ func (r *Reader) Int32() (int32, error) {
 	return int32(binary.BigEndian.Uint32(r.scratch[:])), nil
 }
 
-// Next returns the next n bytes in buf, which is grown as bytes arrive and
-// not for the promise of them.
+// Next returns the next n bytes, in buf if there is room. Memory is made for
+// bytes that have arrived or that Bound allows, not for the promise of them: a
+// stream that ends inside the piece has cost 5/4 of what came, and a step.
 func (r *Reader) Next(buf []byte, n int) ([]byte, error) {
-	buf = buf[:0]
-	for len(buf) < n {
-		have := len(buf)
-		step := min(n-have, max(growBytes, have, cap(buf)-have))
-		buf = grow(buf, step)[:have+step]
-		got, err := io.ReadFull(r.r, buf[have:])
-		r.off += int64(got)
-		if err != nil {
-			return buf[:0], r.fail(err, " ", int64(have+got), int64(n))
-		}
+	if cap(buf) > keepBytes && n < cap(buf)/4 {
+		buf = nil // once it was needed; that may never be again
 	}
-	return buf, nil
+	if cap(buf) >= n || n <= growBytes || r.comes(n) {
+		return r.whole(room(buf, n), n)
+	}
+	return r.grown(buf[:cap(buf)], n)
 }
 
-// grow makes room for step more bytes in buf, exactly.
-func grow(buf []byte, step int) []byte {
-	if cap(buf)-len(buf) >= step {
+// comes tells whether n bytes may still come, for all that is known.
+func (r *Reader) comes(n int) bool {
+	return r.Bound != nil && int64(n) <= r.Bound()
+}
+
+// room returns buf if it holds n bytes, or a new one.
+func room(buf []byte, n int) []byte {
+	if cap(buf) >= n {
 		return buf
 	}
-	return append(make([]byte, 0, len(buf)+step), buf...)
+	if n < keepBytes {
+		return make([]byte, n, n+n/4) // the next one may be somewhat longer
+	}
+	return make([]byte, n)
+}
+
+// whole reads n bytes into buf.
+func (r *Reader) whole(buf []byte, n int) ([]byte, error) {
+	got, err := io.ReadFull(r.r, buf[:n])
+	r.off += int64(got)
+	if err != nil {
+		return buf[:0], r.fail(err, " ", int64(got), int64(n))
+	}
+	return buf[:n], nil
+}
+
+// grown reads n bytes step by step, the first into buf, and joins them when all
+// are there. Growing one buffer would hold two of them while it is copied.
+func (r *Reader) grown(buf []byte, n int) ([]byte, error) {
+	var steps [][]byte
+	for have := 0; have < n; {
+		if len(buf) == 0 {
+			buf = make([]byte, max(growBytes, have/4))
+		}
+		buf = buf[:min(len(buf), n-have)]
+		got, err := io.ReadFull(r.r, buf)
+		r.off += int64(got)
+		have += got
+		if err != nil {
+			return nil, r.fail(err, " ", int64(have), int64(n))
+		}
+		steps, buf = append(steps, buf), nil
+	}
+	return slices.Concat(steps...), nil
 }
 
 // Some reads up to len(p) bytes of a piece of want bytes of which got have
