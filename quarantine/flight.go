@@ -41,8 +41,26 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v\n\n%s", e.Value, e.
 // Equal payloads of different senders share a result too: whoever may not send
 // must be turned away before.
 func Do[T any](ctx context.Context, a *Area, d Digest, f func(context.Context) (T, error)) (T, error) {
+	return do(ctx, a, flightOf{key: d}, f)
+}
+
+// DoWith is Do for callers who share a result only with those of the same key,
+// which is not the payload's digest alone. The directory stays while f runs.
+// The caller holds d until DoWith returns.
+func DoWith[T any](ctx context.Context, d *Dir, key Digest, f func(context.Context) (T, error)) (T, error) {
+	return do(ctx, d.e.a, flightOf{key: key, dir: d.e}, f)
+}
+
+// flightOf tells which flight is wanted, and which directory it needs; nil
+// means that of the key, if there is one.
+type flightOf struct {
+	key Digest
+	dir *entry
+}
+
+func do[T any](ctx context.Context, a *Area, want flightOf, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	fl, err := a.join(ctx, d, func(ctx context.Context) (any, error) { return f(ctx) })
+	fl, err := a.join(ctx, want, func(ctx context.Context) (any, error) { return f(ctx) })
 	if err != nil {
 		return none, err
 	}
@@ -61,12 +79,12 @@ func Do[T any](ctx context.Context, a *Area, d Digest, f func(context.Context) (
 	return none, fl.err
 }
 
-// join returns the flight for d with the caller as one of its waiters, and
+// join returns the flight wanted with the caller as one of its waiters, and
 // starts it if there is none. A flight that is being cancelled is waited for:
-// two never run for one digest.
-func (a *Area) join(ctx context.Context, d Digest, f func(context.Context) (any, error)) (*flight, error) {
+// two never run for one key.
+func (a *Area) join(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (*flight, error) {
 	for {
-		fl, dying, err := a.tryJoin(ctx, d, f)
+		fl, dying, err := a.tryJoin(ctx, want, f)
 		if fl != nil || err != nil {
 			return fl, err
 		}
@@ -78,13 +96,13 @@ func (a *Area) join(ctx context.Context, d Digest, f func(context.Context) (any,
 	}
 }
 
-func (a *Area) tryJoin(ctx context.Context, d Digest, f func(context.Context) (any, error)) (*flight, <-chan struct{}, error) {
+func (a *Area) tryJoin(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (*flight, <-chan struct{}, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil, nil, hg.ErrUnavailable
 	}
-	if fl := a.flights[d]; fl != nil {
+	if fl := a.flights[want.key]; fl != nil {
 		if fl.cancelled {
 			return nil, fl.done, nil
 		}
@@ -92,9 +110,12 @@ func (a *Area) tryJoin(ctx context.Context, d Digest, f func(context.Context) (a
 		return fl, nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	fl := &flight{done: make(chan struct{}), cancel: cancel, key: d, waiters: 1}
-	a.flights[d] = fl
-	e := a.entries[d]
+	fl := &flight{done: make(chan struct{}), cancel: cancel, key: want.key, waiters: 1}
+	a.flights[want.key] = fl
+	e := want.dir
+	if e == nil {
+		e = a.entries[want.key]
+	}
 	if e != nil {
 		e.refs++
 	}

@@ -32,6 +32,10 @@ type Options struct {
 	// not see. 0 hides none.
 	BeforeLinkRev hg.Rev
 
+	// DataName is the name of the data file where it doesn't follow from the
+	// radix, as in the store's hashed names. Empty means radix+".d".
+	DataName string
+
 	// Inline and GeneralDelta are the shape of a log that does not exist yet.
 	// A log that does tells its own.
 	Inline, GeneralDelta bool
@@ -81,10 +85,11 @@ type Log struct {
 	firstSource source
 }
 
-// Open opens the log whose files are radix+".i" and radix+".d". A missing
-// index is an empty log. An index that ends inside an entry, because a writer
-// is at work, is read up to the last whole revision. Errors are those of the
-// file system, *CorruptError and *UnsupportedError.
+// Open opens the log whose files are radix+".i" and radix+".d", unless the
+// options name the latter. A missing index is an empty log. An index that ends
+// inside an entry, because a writer is at work, is read up to the last whole
+// revision. Errors are those of the file system, *CorruptError and
+// *UnsupportedError.
 func Open(fsys vfs.FS, radix string, o Options) (*Log, error) {
 	l := &Log{fs: fsys, radix: radix, o: o.withDefaults()}
 	src := &l.firstSource
@@ -114,7 +119,13 @@ func (l *Log) loadFirst(st *state, src *source) error {
 func (l *Log) Name() string { return l.radix }
 
 func (l *Log) indexName() string { return l.radix + ".i" }
-func (l *Log) dataName() string  { return l.radix + ".d" }
+
+func (l *Log) dataName() string {
+	if l.o.DataName != "" {
+		return l.o.DataName
+	}
+	return l.radix + ".d"
+}
 
 func (l *Log) initSource(src *source) {
 	src.data.fs, src.data.name = l.fs, l.dataName()

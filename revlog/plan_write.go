@@ -39,7 +39,8 @@ func (k WriteKind) String() string {
 
 // A Write is one change of a file.
 type Write struct {
-	Path   string // the radix given to Open, and .i or .d
+	Path   string // of the index or the data file, as Open was told
+	Data   string // of a Split: the data file that it makes
 	Kind   WriteKind
 	Offset int64
 	Parts  []Part
@@ -122,7 +123,9 @@ func (p *Planner) splitPlan() Plan {
 	hdr := p.s.hdr &^ headerInline
 	var writes []Write
 	if old.Inline && old.Revs > 0 {
-		writes = append(writes, Write{Path: p.s.log.indexName(), Kind: Split, Offset: old.IndexBytes})
+		writes = append(writes, Write{
+			Path: p.s.log.indexName(), Data: p.s.log.dataName(), Kind: Split, Offset: old.IndexBytes,
+		})
 	}
 	if parts := p.dataParts(); len(parts) > 0 {
 		writes = append(writes, Write{Path: p.s.log.dataName(), Offset: p.s.DataEnd(), Parts: parts})

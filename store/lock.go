@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"vcsd/hg"
 	"vcsd/internal/vfs"
 )
 
@@ -36,8 +35,19 @@ type heldKey struct {
 	name     string
 }
 
+// A LockHeldError means that somebody else kept a lock for longer than was
+// waited for.
+type LockHeldError struct {
+	Holder string // as the lock names it
+}
+
+func (e *LockHeldError) Error() string {
+	return fmt.Sprintf("repository is locked by %s: timed out waiting", e.Holder)
+}
+
 // Lock takes hg's lock called name, waiting for a living holder until ctx
-// ends. A lock whose holder died on this machine is broken, as hg does.
+// ends; then the error is a *LockHeldError. A lock whose holder died on this
+// machine is broken, as hg does.
 func Lock(ctx context.Context, fsys vfs.FS, name string) (unlock func() error, err error) {
 	dir, err := fsys.Stat(vfs.Dir(name))
 	if err != nil {
@@ -56,7 +66,7 @@ func Lock(ctx context.Context, fsys vfs.FS, name string) (unlock func() error, e
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &hg.Abort{Message: fmt.Sprintf("repository is locked by %s: timed out waiting", holder)}
+			return nil, &LockHeldError{holder}
 		case <-tick.C:
 		}
 	}
@@ -70,7 +80,7 @@ func tryLock(fsys vfs.FS, name string, key heldKey) (holder string, err error) {
 	if _, ours := held.names[key]; ours {
 		return "this server", nil
 	}
-	me := lockHost() + ":" + strconv.Itoa(os.Getpid())
+	me := lockOwner()
 	for range 3 {
 		err := fsys.Symlink(me, name)
 		if err == nil {
@@ -98,28 +108,50 @@ func tryLock(fsys vfs.FS, name string, key heldKey) (holder string, err error) {
 }
 
 // breakLock removes a dead holder's lock. hg's own guard against two
-// breakers is a second lock beside it.
+// breakers is a second lock beside it, which a breaker may die with too.
 func breakLock(fsys vfs.FS, name, holder string) error {
 	guard := name + ".break"
-	if err := fsys.Symlink(lockHost()+":"+strconv.Itoa(os.Getpid()), guard); err != nil {
-		if errors.Is(err, fs.ErrExist) {
+	if err := fsys.Symlink(lockOwner(), guard); err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		breaker, err := fsys.Readlink(guard)
+		if err != nil || breaker != lockOwner() && holderLives(breaker) {
 			return nil
 		}
-		return err
+		return removeIfThere(fsys, guard)
 	}
-	defer fsys.Remove(guard) // a guard that stays only delays the next breaker
+	defer fsys.Remove(guard) // a guard that stays is broken by the next one
 	if now, err := fsys.Readlink(name); err != nil || now != holder {
 		return nil
 	}
-	return fsys.Remove(name)
+	return removeIfThere(fsys, name)
 }
 
+func removeIfThere(fsys vfs.FS, name string) error {
+	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// unlockName removes our lock. One that somebody took for a dead man's and
+// broke is not ours any more.
 func unlockName(fsys vfs.FS, name string, key heldKey) error {
 	held.Lock()
 	defer held.Unlock()
 	delete(held.names, key)
+	switch holder, err := fsys.Readlink(name); {
+	case err != nil:
+		return fmt.Errorf("lock %q is gone: %w", name, err)
+	case holder != lockOwner():
+		return fmt.Errorf("lock %q was taken over by %s", name, holder)
+	}
 	return fsys.Remove(name)
 }
+
+// lockOwner names this process as hg does in its locks.
+func lockOwner() string { return lockHost() + ":" + strconv.Itoa(os.Getpid()) }
 
 // holderLives tells whether the process that a lock names may be alive. That
 // of another machine or pid namespace can't be asked.
