@@ -211,7 +211,11 @@ func (l *Log) publishLocked(cur, next *state) error {
 // that reaches, over a new one otherwise.
 func (l *Log) extended(cur *state, size Size) (*state, error) {
 	next := &state{}
-	if cur.reaches(size) {
+	same, err := cur.src.isCurrent(l.indexName())
+	if err != nil {
+		return nil, err
+	}
+	if same && cur.reaches(size) {
 		*next = *cur
 		if err := l.growLocked(next, size); err != nil {
 			return nil, err
@@ -293,6 +297,7 @@ func (l *Log) attach(st *state, f vfs.File, limit int64) error {
 	if err != nil {
 		return err
 	}
+	st.src.index = identityOf(info)
 	size := info.Size
 	if limit >= 0 {
 		size = min(size, limit)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -15,12 +16,45 @@ import (
 // the Log and the last snapshot have let go of it.
 type source struct {
 	mapping vfs.Mapping // nil if the index is in memory
+	index   identity    // of the index file; zero if there was none
 	data    dataFile
 
 	// refs counts the Log, while this is its current source, and the open
 	// snapshots. Invariant: once 0 it stays 0, and what the source held is
 	// closed.
 	refs atomic.Int64
+}
+
+// An identity tells a file from another one of the same name.
+type identity struct{ dev, ino uint64 }
+
+func identityOf(i vfs.Info) identity { return identity{i.Dev, i.Ino} }
+
+// isCurrent tells whether the files are still those that the source reads.
+// Who appends to files that a clone shares by hard links replaces them first.
+func (s *source) isCurrent(indexName string) (bool, error) {
+	same, err := s.index.holds(s.data.fs, indexName)
+	if !same || err != nil {
+		return false, err
+	}
+	f, opened := s.data.file.Load().(openFile)
+	if !opened {
+		return true, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return identityOf(info).holds(s.data.fs, s.data.name)
+}
+
+// holds tells whether the file called name is still this one.
+func (id identity) holds(fsys vfs.FS, name string) (bool, error) {
+	info, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id == identity{}, nil
+	}
+	return identityOf(info) == id, err
 }
 
 // acquire takes a reference, unless the source is gone already.
