@@ -9,22 +9,21 @@ import (
 )
 
 // bundle stages a whole bundle: bundle2, or a bare changegroup behind an
-// "HG10" header (hg help internals.bundles). On an error the result still
-// tells how the answer is to be written.
-func (s *stager) bundle(ctx context.Context, r io.Reader) (*staged, error) {
+// "HG10" header (hg help internals.bundles). On an error the stager's output
+// still tells how the answer is to be written.
+func (s *stager) bundle(ctx context.Context, r io.Reader) error {
 	format, body, err := compression.OpenBundle(r, s.limits.MaxPushBytes)
 	if err != nil {
-		return s.out, err
+		return err
 	}
 	defer body.Close() // read only
 	if format == compression.Bundle2 {
 		err = s.decodeBundle2(ctx, body)
-	} else {
-		err = s.changegroup(ctx, body, changegroup.V01)
-		s.op(addGroup{group: 0})
+	} else if err = s.changegroup(ctx, body, changegroup.V01); err == nil {
+		err = s.op(addGroup{group: 0})
 	}
 	if err != nil {
-		return s.out, err
+		return err
 	}
 	return s.finish(ctx)
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"vcsd/journal"
@@ -11,9 +12,13 @@ import (
 // into, and then moves the checkpoint on. Until it has, those records are what
 // makes their pushes durable.
 type checkpointer struct {
+	// runMu serialises the runs: a later one must not move the checkpoint
+	// past what an earlier one still syncs. Taken before mu.
+	runMu sync.Mutex
+
 	mu      sync.Mutex
 	touched *journal.Touched // since the last run; nil if nothing; guarded by mu
-	linked  journal.ID       // last record linked; guarded by mu
+	linked  journal.ID       // last record linked whole; guarded by mu
 
 	wake chan struct{} // has room for one
 	done chan struct{}
@@ -37,37 +42,60 @@ func (c *checkpointer) run(ctx context.Context, p *Pipeline) {
 			return
 		case <-c.wake:
 			if err := c.checkpoint(ctx, p); err != nil && ctx.Err() == nil {
-				c.err = p.fail(err)
-				return
+				p.log.Error("checkpoint not moved", "error", err)
 			}
 		}
 	}
 }
 
-// wait returns why the checkpointer ended, once it has.
+// wait returns why the last run failed, once it has ended.
 func (c *checkpointer) wait() error {
 	<-c.done
 	return c.err
 }
 
-// note remembers what linking a record touched.
+// note remembers that a record is linked whole, and what that touched.
 func (c *checkpointer) note(id journal.ID, touched *journal.Touched) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.touched == nil {
-		c.touched = journal.NewTouched()
-	}
-	c.touched.Merge(touched)
+	c.mergeLocked(touched)
 	c.linked = id
+	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
+// touch remembers what a record touched that could not be linked whole.
+func (c *checkpointer) touch(touched *journal.Touched) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mergeLocked(touched)
+}
+
+func (c *checkpointer) mergeLocked(touched *journal.Touched) {
+	if touched == nil {
+		return
+	}
+	if c.touched == nil {
+		c.touched = journal.NewTouched()
+	}
+	c.touched.Merge(touched)
+}
+
+// noted returns the last record that note was told.
+func (c *checkpointer) noted() journal.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.linked
+}
+
 // checkpoint syncs everything touched so far, then records that it needs no
-// redo. A sync that failed is final (I8): nothing more is published.
+// redo. A sync that failed is final (I8): nothing more is published. What
+// fails otherwise is done again by the next run.
 func (c *checkpointer) checkpoint(ctx context.Context, p *Pipeline) error {
+	c.runMu.Lock()
+	defer c.runMu.Unlock()
 	c.mu.Lock()
 	touched, linked := c.touched, c.linked
 	c.touched = nil
@@ -75,15 +103,34 @@ func (c *checkpointer) checkpoint(ctx context.Context, p *Pipeline) error {
 	if touched == nil {
 		return nil
 	}
-	if err := journal.SyncTouched(ctx, p.repo.FS(), touched); err != nil {
-		c.note(linked, touched) // a cancelled run is done again
+	if err := c.advance(ctx, p, touched, linked); err != nil {
+		c.touch(touched)
 		return err
 	}
-	if err := journal.WriteApplied(p.repo.FS(), appliedFile, linked); err != nil {
+	if linked.Seq > keepRecords {
+		return p.journal.Prune(ctx, linked.Seq-keepRecords)
+	}
+	return nil
+}
+
+// advance makes the records up to linked durable in the store.
+//
+// Order: the files and directories are synced, then the checkpoint is written.
+func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journal.Touched, linked journal.ID) error {
+	if err := p.failure(); err != nil {
+		return err // after a failed sync another one proves nothing
+	}
+	err := journal.SyncTouched(ctx, p.repo.FS(), touched)
+	var sync *journal.SyncError
+	if errors.As(err, &sync) {
+		return p.fail(err)
+	}
+	if err != nil || linked.Seq == 0 {
 		return err
 	}
-	if linked.Seq <= keepRecords {
-		return nil
+	applied, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	if err != nil || applied.Seq >= linked.Seq {
+		return err // another process may be ahead
 	}
-	return p.journal.Prune(ctx, linked.Seq-keepRecords)
+	return journal.WriteApplied(p.repo.FS(), appliedFile, linked)
 }

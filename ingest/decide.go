@@ -109,14 +109,13 @@ func (c checkPhases) decide(p *pending, _ *decision) error {
 
 func (o addGroup) decide(p *pending, d *decision) error {
 	g := d.push.groups[o.group]
-	before := p.countHeads()
-	first := p.Len()
+	before, first := p.heads.count(), p.Len()
 	if err := d.addChangesets(p, g); err != nil {
 		return err
 	}
-	heads := p.countHeads() - before
+	heads := p.heads.count() - before
 	for i := first; i < p.Len(); i++ {
-		if _, isHead := p.headRevs()[hg.Rev(i)]; isHead && p.added[i-p.base.Len()].closes {
+		if p.heads.has(hg.Rev(i)) && p.added[i-p.base.Len()].closes {
 			heads--
 		}
 	}
@@ -131,28 +130,17 @@ func (o addGroup) decide(p *pending, d *decision) error {
 	return nil
 }
 
-// addChangesets adds the changesets of a group that p lacks. Those it had
-// are published with them on a publishing server.
+// addChangesets adds the changesets of a group that p lacks. All of the group
+// come down to the phase of what is pushed, with their ancestors: also those
+// that the server had, and those below that it had hidden.
 func (d *decision) addChangesets(p *pending, g group) error {
 	target := hg.Draft
 	if d.publishing {
 		target = hg.Public
 	}
-	var known []hg.Rev
-	for _, n := range g.nodes {
-		if r, ok := p.rev(n); ok {
-			known = append(known, r)
-		}
-	}
 	byBranch := make(map[string][]hg.Rev)
-	inGroup := make(map[hg.Node]struct{}, len(g.nodes))
-	for _, n := range g.nodes {
-		inGroup[n] = struct{}{}
-	}
-	for i, c := range d.push.changesets {
-		if _, ok := inGroup[c.node]; !ok {
-			continue
-		}
+	for i := g.first; i < g.last; i++ {
+		c := d.push.changesets[i]
 		if _, ok := p.rev(c.node); ok {
 			continue
 		}
@@ -163,8 +151,15 @@ func (d *decision) addChangesets(p *pending, g group) error {
 		d.fresh = append(d.fresh, i)
 		byBranch[c.branch] = append(byBranch[c.branch], r)
 	}
+	all := make([]hg.Rev, 0, len(g.nodes))
+	for _, n := range g.nodes {
+		if r, ok := p.rev(n); ok {
+			all = append(all, r)
+		}
+	}
+	// Before the heads of branches, which it may add to.
+	d.advance(p, all, target)
 	d.updateHeads(p, byBranch)
-	d.advance(p, known, target)
 	if d.publishing {
 		d.published = append(d.published, g.nodes...)
 	}
@@ -193,8 +188,8 @@ func (d *decision) nodesOf(p *pending, revs []hg.Rev) []hg.Node {
 }
 
 func (d *decision) advance(p *pending, revs []hg.Rev, to hg.Phase) {
-	if p.advance(revs, to) {
-		d.phases = append(d.phases, journal.PhaseMove{Phase: to, Nodes: d.nodesOf(p, revs)})
+	if moved := p.advance(revs, to); len(moved) > 0 {
+		d.phases = append(d.phases, journal.PhaseMove{Phase: to, Nodes: d.nodesOf(p, moved)})
 	}
 }
 
@@ -209,12 +204,8 @@ func groupResult(heads int) int {
 
 // say writes what hg writes about a changegroup.
 func (d *decision) say(g group, changesets, heads int) {
-	changes := 0
-	for _, f := range d.push.files {
-		changes += len(f.revs)
-	}
 	d.output.WriteString("adding changesets\nadding manifests\nadding file changes\n")
-	fmt.Fprintf(&d.output, "added %d changesets with %d changes to %d files", changesets, changes, g.files)
+	fmt.Fprintf(&d.output, "added %d changesets with %d changes to %d files", changesets, g.changes, g.files)
 	if heads != 0 {
 		fmt.Fprintf(&d.output, " (%+d heads)", heads)
 	}

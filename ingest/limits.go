@@ -18,11 +18,14 @@ type Limits struct {
 	// MaxPartBytes is the size of a part of checks, phases or bookmarks, in
 	// bytes. 0 means 32 MiB.
 	MaxPartBytes int64
-	// LockWait is how long the sequencer waits for a local hg that holds the
-	// store's lock. 0 means 10 minutes, hg's ui.timeout.
+	// MaxParts is how many checks and changes a push may consist of, as many
+	// as a bundle2 stream has parts. 0 means 100,000.
+	MaxParts int
+	// LockWait is how long the pushes whose turn it is wait for a local hg that
+	// holds the store's lock. 0 means 10 minutes, hg's ui.timeout.
 	LockWait time.Duration
-	// PublishWait is how long a push waits for its leases and its
-	// transaction. 0 means 1 minute.
+	// PublishWait is how long a push waits for its turn: for its leases, for
+	// the pushes before it and for the store's lock. 0 means 10 minutes.
 	PublishWait time.Duration
 }
 
@@ -31,8 +34,9 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxTextBytes, 1<<31-1)
 	setDefault(&l.MaxChangesets, 10_000_000)
 	setDefault(&l.MaxPartBytes, 32<<20)
+	setDefault(&l.MaxParts, 100_000)
 	setDefault(&l.LockWait, 10*time.Minute)
-	setDefault(&l.PublishWait, time.Minute)
+	setDefault(&l.PublishWait, 10*time.Minute)
 	return l
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"vcsd/internal/vfs"
@@ -21,30 +22,39 @@ const appliedFile = vcsdDir + "/applied"
 
 // readLinked returns the last record whose writes the store's files have.
 func (p *Pipeline) readLinked() (journal.ID, error) {
-	applied, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	linked, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
 	if err != nil {
-		return applied, err
+		return linked, err
 	}
 	b, err := vfs.ReadFile(p.repo.FS(), linkedFile, 4096)
-	if errors.Is(err, fs.ErrNotExist) {
-		return applied, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return linked, err
 	}
-	if err != nil {
-		return applied, err
-	}
-	boot, rest, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
-	if boot != p.bootID {
-		return applied, nil
-	}
-	var linked journal.ID
-	var digest string
-	if _, err := fmt.Sscanf(rest, "%d %64s", &linked.Seq, &digest); err != nil {
-		return applied, nil // cut short by a full disk: the checkpoint still counts
-	}
-	if linked.Digest, err = journal.ParseDigest(digest); err != nil || linked.Seq < applied.Seq {
-		return applied, nil
+	// What this process linked counts even if it could not be noted there.
+	for _, id := range []journal.ID{parseLinked(string(b), p.bootID), p.checkpoint.noted()} {
+		if id.Seq > linked.Seq {
+			linked = id
+		}
 	}
 	return linked, nil
+}
+
+// parseLinked reads a marker of this run of the machine. One that was cut
+// short by a full disk, or is of another run, says nothing.
+func parseLinked(line, bootID string) journal.ID {
+	f := strings.Fields(line)
+	if len(f) != 3 || f[0] != bootID {
+		return journal.ID{}
+	}
+	seq, err := strconv.ParseUint(f[1], 10, 64)
+	if err != nil {
+		return journal.ID{}
+	}
+	digest, err := journal.ParseDigest(f[2])
+	if err != nil {
+		return journal.ID{}
+	}
+	return journal.ID{Seq: seq, Digest: digest}
 }
 
 func (p *Pipeline) writeLinked(id journal.ID) error {

@@ -2,10 +2,10 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"strings"
 	"time"
 
 	"vcsd/hg"
@@ -45,8 +45,8 @@ type filePlan struct {
 }
 
 // record numbers a decided batch. touched are the radixes of the filelogs
-// that it appends to.
-func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record, touched []string, err error) {
+// that it appends to. If it fails for one push alone, that is returned as bad.
+func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record, touched []string, bad *readyPush, err error) {
 	n := &numbering{p: p, ctx: ctx, view: b.view, files: make(map[string]*filePlan)}
 	defer n.close()
 	n.changelog = revlog.NewPlanner(b.view.Changelog(), n.planOptions(nil))
@@ -56,19 +56,30 @@ func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record,
 	for _, r := range b.pushes {
 		first := n.changelog.Len()
 		if err := n.add(r); err != nil {
-			return nil, nil, fmt.Errorf("number the push %x: %w", r.id, err)
+			return nil, nil, r, numberError(r, err)
 		}
 		rec.Pushes = append(rec.Pushes, r.journalPush(hg.Rev(first), n.changelog.Len()-first))
 	}
 	if err := n.writes(rec, b.pending); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	rec.ChangelogLen = n.changelog.Len()
 	rec.Tip = b.pending.node(hg.Rev(rec.ChangelogLen - 1))
 	for _, f := range n.order {
 		touched = append(touched, f.radix)
 	}
-	return rec, touched, nil
+	return rec, touched, nil, nil
+}
+
+// numberError is what the sender of a push is told that refers to revisions
+// which were there when it was staged and are gone.
+func numberError(r *readyPush, err error) error {
+	err = fmt.Errorf("number the push %v: %w", r.id, err)
+	var missing *revlog.MissingError
+	if errors.As(err, &missing) {
+		return hide(err, racedText+" (revisions were removed)", "")
+	}
+	return err
 }
 
 func (r *readyPush) journalPush(first hg.Rev, changesets int) journal.Push {
@@ -187,7 +198,7 @@ func (n *numbering) writes(rec *journal.Record, after *pending) error {
 	if err := n.planWrites(rec, n.manifest); err != nil {
 		return err
 	}
-	if len(after.phases) > 0 {
+	if after.movesRoots() {
 		n.replace(rec, "store/phaseroots", store.EncodePhaseRoots(after.phaseRoots()))
 	}
 	if err := n.planWrites(rec, n.changelog); err != nil {
@@ -260,7 +271,7 @@ func (n *numbering) convert(rec *journal.Record, plan revlog.Plan) error {
 	for _, w := range plan.Writes {
 		if w.Kind == revlog.Split {
 			rec.Writes = append(rec.Writes, journal.Write{
-				Path: w.Path, DataPath: strings.TrimSuffix(w.Path, ".i") + ".d", Op: journal.Split, Length: w.Offset,
+				Path: w.Path, DataPath: w.Data, Op: journal.Split, Length: w.Offset,
 			})
 			continue
 		}

@@ -9,6 +9,15 @@ type op interface {
 	decide(p *pending, d *decision) error
 }
 
+// isCheck tells whether an op changes nothing.
+func isCheck(o op) bool {
+	switch o.(type) {
+	case checkSentHeads, checkHeads, checkUpdatedHeads, checkBookmarks, checkPhases:
+		return true
+	}
+	return false
+}
+
 // replyForm tells how the answer to a push is written.
 type replyForm struct {
 	bundle2 bool

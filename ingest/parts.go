@@ -68,33 +68,42 @@ func (s *stager) knownPart(ctx context.Context, part *bundle2.Part) error {
 		return s.replyCaps(part)
 	case "check:heads":
 		nodes, err := s.heads(part)
-		s.op(checkHeads{nodes})
-		return err
+		return s.opOr(checkHeads{nodes}, err)
 	case "check:updated-heads":
 		nodes, err := s.heads(part)
-		s.op(checkUpdatedHeads{nodes})
-		return err
+		return s.opOr(checkUpdatedHeads{nodes}, err)
 	case "check:bookmarks":
 		marks, err := s.bookmarks(part)
-		s.op(checkBookmarks{marks})
-		return err
+		return s.opOr(checkBookmarks{marks}, err)
 	case "check:phases":
 		nodes, err := s.phases(part)
-		s.op(checkPhases{nodes})
-		return err
+		return s.opOr(checkPhases{nodes}, err)
 	case "changegroup":
 		return s.changegroupPart(ctx, part)
 	case "phase-heads":
 		nodes, err := s.phases(part)
-		s.op(movePhases{nodes})
-		return err
+		return s.opOr(movePhases{nodes}, err)
 	case "bookmarks":
 		marks, err := s.bookmarks(part)
-		s.op(setBookmarks{marks})
-		return err
+		return s.opOr(setBookmarks{marks}, err)
 	case "pushkey":
 		return s.pushkeyPart(part)
 	}
+	return nil
+}
+
+// op adds an op to the push.
+func (s *stager) op(o op) error { return s.opOr(o, nil) }
+
+// opOr adds an op, unless what it was read from is malformed.
+func (s *stager) opOr(o op, err error) error {
+	if err != nil {
+		return err
+	}
+	if len(s.out.ops) >= s.limits.MaxParts {
+		return fmt.Errorf("push of more than %d parts: %w", s.limits.MaxParts, hg.ErrTooLarge)
+	}
+	s.out.ops = append(s.out.ops, o)
 	return nil
 }
 
@@ -110,8 +119,6 @@ func (s *stager) replyCaps(part *bundle2.Part) error {
 	return nil
 }
 
-func (s *stager) op(o op) { s.out.ops = append(s.out.ops, o) }
-
 func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error {
 	version := changegroup.V01
 	if name, ok := part.Param("version"); ok {
@@ -122,8 +129,7 @@ func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error 
 	if err := s.changegroup(ctx, part, version); err != nil {
 		return err
 	}
-	s.op(addGroup{group: len(s.out.groups) - 1, partID: partID(part)})
-	return nil
+	return s.op(addGroup{group: len(s.out.groups) - 1, partID: partID(part)})
 }
 
 func (s *stager) heads(part *bundle2.Part) ([]hg.Node, error) {
@@ -175,8 +181,7 @@ func (s *stager) pushkeyPart(part *bundle2.Part) error {
 		}
 		*f.to = v
 	}
-	s.op(o)
-	return nil
+	return s.op(o)
 }
 
 func partID(part *bundle2.Part) string { return strconv.FormatUint(uint64(part.ID), 10) }

@@ -20,13 +20,15 @@ type pending struct {
 	index map[hg.Node]hg.Rev // of added
 	edges [][2]hg.Rev        // parents of added
 
-	// heads are the visible heads. A copy, made when first changed.
-	heads map[hg.Rev]struct{}
+	// heads are all heads, hidden ones too: that is what hg counts. seen are those
+	// that clients see.
+	heads, seen headSet
 
 	// Overrides of base.
 	branchHeads map[string][]hg.Rev
 	phases      map[hg.Rev]hg.Phase
 	bookmarks   map[string]hg.Node // NullNode: deleted
+	shown       map[hg.Rev]bool    // hidden in base for their phase, and not any more
 
 	undo []func() // takes back what was done since the last keep
 }
@@ -34,10 +36,13 @@ type pending struct {
 func newPending(base *store.View) *pending {
 	return &pending{
 		base:        base,
+		heads:       headSet{read: base.AllHeadRevs},
+		seen:        headSet{read: base.HeadRevs},
 		index:       make(map[hg.Node]hg.Rev),
 		branchHeads: make(map[string][]hg.Rev),
 		phases:      make(map[hg.Rev]hg.Phase),
 		bookmarks:   make(map[string]hg.Node),
+		shown:       make(map[hg.Rev]bool),
 	}
 }
 
@@ -94,7 +99,7 @@ func (p *pending) node(r hg.Rev) hg.Node {
 }
 
 func (p *pending) visible(r hg.Rev) bool {
-	return int(r) >= p.base.Len() || p.base.Visible(r)
+	return int(r) >= p.base.Len() || p.base.Visible(r) || p.shown[r]
 }
 
 func (p *pending) phase(r hg.Rev) hg.Phase {
@@ -118,27 +123,50 @@ func (p *pending) bookmark(name string) hg.Node {
 	return p.base.Bookmark(name)
 }
 
-func (p *pending) headRevs() map[hg.Rev]struct{} {
-	if p.heads == nil {
-		p.heads = make(map[hg.Rev]struct{})
-		for _, r := range p.base.HeadRevs() {
-			p.heads[r] = struct{}{}
-		}
-	}
-	return p.heads
+// A headSet is a set of heads that begins as the base has them. It is copied
+// when first asked for.
+type headSet struct {
+	read func() []hg.Rev
+	revs map[hg.Rev]struct{}
 }
 
-// countHeads counts the visible heads as hg does: an empty repository has one,
-// the null revision.
-func (p *pending) countHeads() int { return max(1, len(p.headRevs())) }
+func (h *headSet) all() map[hg.Rev]struct{} {
+	if h.revs == nil {
+		h.revs = make(map[hg.Rev]struct{})
+		for _, r := range h.read() {
+			h.revs[r] = struct{}{}
+		}
+	}
+	return h.revs
+}
+
+// count counts as hg does: an empty repository has one head, the null revision.
+func (h *headSet) count() int { return max(1, len(h.all())) }
+
+func (h *headSet) has(r hg.Rev) bool {
+	_, ok := h.all()[r]
+	return ok
+}
+
+// add makes r a head in place of its parents.
+func (h *headSet) add(p *pending, r, p1, p2 hg.Rev) {
+	revs := h.all()
+	for _, parent := range []hg.Rev{p1, p2} {
+		if h.has(parent) {
+			delete(revs, parent)
+			p.undo = append(p.undo, func() { revs[parent] = struct{}{} })
+		}
+	}
+	set(p, revs, r, struct{}{})
+}
 
 // headNodes returns the visible heads; that of an empty repository is NullNode.
 func (p *pending) headNodes() []hg.Node {
-	if p.heads == nil {
+	if p.seen.revs == nil {
 		return p.base.Heads()
 	}
-	nodes := make([]hg.Node, 0, len(p.heads))
-	for r := range p.heads {
+	nodes := make([]hg.Node, 0, len(p.seen.revs))
+	for r := range p.seen.revs {
 		nodes = append(nodes, p.node(r))
 	}
 	if len(nodes) == 0 {
@@ -190,45 +218,78 @@ func (p *pending) add(c changeset, phase hg.Phase) (hg.Rev, error) {
 	if phase = max(phase, p.phase(p1), p.phase(p2)); phase != hg.Public {
 		set(p, p.phases, r, phase)
 	}
-	p.addHead(r, p1, p2)
+	p.heads.add(p, r, p1, p2)
+	p.seen.add(p, r, p1, p2)
 	return r, nil
-}
-
-func (p *pending) addHead(r, p1, p2 hg.Rev) {
-	heads := p.headRevs()
-	for _, parent := range []hg.Rev{p1, p2} {
-		if _, was := heads[parent]; was {
-			delete(heads, parent)
-			p.undo = append(p.undo, func() { heads[parent] = struct{}{} })
-		}
-	}
-	set(p, heads, r, struct{}{})
 }
 
 // updateBranchHeads recomputes the heads of a branch after revs, ascending,
 // were added to it.
 func (p *pending) updateBranchHeads(branch string, revs []hg.Rev) {
 	old := p.headsOfBranch(branch)
-	set(p, p.branchHeads, branch, store.AddBranchHeads(p, old, revs, p.headRevs()))
+	set(p, p.branchHeads, branch, store.AddBranchHeads(p, old, revs, p.seen.all()))
 }
 
-// advance moves revs and their ancestors down to a phase, and reports whether
-// any was above it.
-func (p *pending) advance(revs []hg.Rev, to hg.Phase) bool {
-	moved := false
-	stack := slices.Clone(revs)
-	for len(stack) > 0 {
+// advance moves revs and their ancestors down to a phase, and returns those of
+// revs that were above it.
+func (p *pending) advance(revs []hg.Rev, to hg.Phase) (moved []hg.Rev) {
+	for _, r := range revs {
+		if r != hg.NullRev && p.phase(r) > to {
+			moved = append(moved, r)
+		}
+	}
+	var shown []hg.Rev
+	for stack := slices.Clone(moved); len(stack) > 0; {
 		r := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if r == hg.NullRev || p.phase(r) <= to {
 			continue
 		}
-		moved = true
+		if p.phase(r) >= hg.Secret && to < hg.Secret && !p.visible(r) {
+			shown = append(shown, r)
+		}
 		set(p, p.phases, r, to)
 		p1, p2 := p.Parents(r)
 		stack = append(stack, p1, p2)
 	}
+	p.show(shown)
 	return moved
+}
+
+// show makes changesets visible that were hidden because they were secret.
+func (p *pending) show(revs []hg.Rev) {
+	if len(revs) == 0 {
+		return
+	}
+	slices.Sort(revs)
+	byBranch := make(map[string][]hg.Rev)
+	for _, r := range revs {
+		set(p, p.shown, r, true)
+		byBranch[p.branch(r)] = append(byBranch[p.branch(r)], r)
+	}
+	old := p.seen
+	p.undo = append(p.undo, func() { p.seen = old })
+	p.seen = headSet{read: func() []hg.Rev { return dag.Heads(p, p.visible) }}
+	p.seen.all()
+	for branch, revs := range byBranch {
+		p.updateBranchHeads(branch, revs)
+	}
+}
+
+// movesRoots tells whether the roots of any phase are others after the batch.
+func (p *pending) movesRoots() bool {
+	for r, ph := range p.phases {
+		if int(r) < p.base.Len() || p.isRoot(r, ph) {
+			return true
+		}
+	}
+	return false
+}
+
+// isRoot tells whether a changeset in a phase above public is a root of it.
+func (p *pending) isRoot(r hg.Rev, ph hg.Phase) bool {
+	p1, p2 := p.Parents(r)
+	return ph != hg.Public && p.phase(p1) < ph && p.phase(p2) < ph
 }
 
 // phaseRoots returns the roots of each phase above public after the batch.
@@ -243,9 +304,7 @@ func (p *pending) phaseRoots() store.PhaseRoots {
 	nonPublic = slices.Compact(nonPublic)
 	roots := make(store.PhaseRoots)
 	for _, r := range nonPublic {
-		ph := p.phase(r)
-		p1, p2 := p.Parents(r)
-		if ph != hg.Public && p.phase(p1) < ph && p.phase(p2) < ph {
+		if ph := p.phase(r); p.isRoot(r, ph) {
 			roots[ph] = append(roots[ph], p.node(r))
 		}
 	}

@@ -2,16 +2,14 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"vcsd/hg"
+	"vcsd/internal/vfs"
 	"vcsd/journal"
 	"vcsd/quarantine"
 	"vcsd/refs"
@@ -56,7 +54,8 @@ type Pipeline struct {
 	checkpoint *checkpointer
 	bootID     string
 
-	// tip is what the sequencer last knew to be published.
+	// tip is what was last known to be published. The store holds it once
+	// readLinked says so.
 	tipMu sync.Mutex
 	tip   refs.Tip // guarded by tipMu
 }
@@ -69,31 +68,21 @@ const (
 )
 
 // Open brings the repository up to the published tip and starts its pipeline.
-// The caller closes it.
+// While a local hg holds the store's lock that is left to the first push, as
+// readers must not wait. The caller closes the Pipeline.
 func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
-	fsys := repo.FS()
-	if err := fsys.MkdirAll(quarantineDir); err != nil {
-		return nil, err
-	}
-	j, err := journal.Open(fsys, journalDir, journal.Options{})
-	if err != nil {
-		return nil, err
-	}
-	limits := o.Limits.withDefaults()
-	area, err := quarantine.Open(fsys, quarantineDir, quarantine.Options{MaxBytes: limits.MaxPushBytes, QuotaBytes: limits.QuarantineBytes})
-	if err != nil {
-		return nil, err
-	}
-	if err := area.Sweep(ctx); err != nil {
-		return nil, errors.Join(err, area.Close())
-	}
 	p := &Pipeline{
-		repo: repo, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: limits, publishing: o.Publishing,
-		journal: j, quarantine: area,
-		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(), bootID: o.BootID,
+		repo: repo, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: o.Limits.withDefaults(),
+		publishing: o.Publishing, bootID: o.BootID,
+		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
 	}
-	if err := p.catchUp(ctx); err != nil {
-		return nil, errors.Join(err, area.Close())
+	if err := p.openDirs(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.catchUp(ctx, openWait); isLockHeld(err) {
+		p.log.WarnContext(ctx, "not at the tip yet", "error", err)
+	} else if err != nil {
+		return nil, errors.Join(err, p.quarantine.Close())
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
@@ -102,7 +91,37 @@ func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 	return p, nil
 }
 
-// Close waits for the pushes in flight and lets go of everything.
+// openDirs opens the journal and the quarantine.
+//
+// Order: the journal's directories are durable before anything is published.
+// Somebody else may have made the upper one and not synced it.
+func (p *Pipeline) openDirs(ctx context.Context) (err error) {
+	fsys := p.repo.FS()
+	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
+		return err
+	}
+	for _, dir := range []string{"", vcsdDir} {
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	if err := vfs.MkdirAllSync(fsys, quarantineDir); err != nil {
+		return err
+	}
+	p.quarantine, err = quarantine.Open(fsys, quarantineDir, quarantine.Options{
+		MaxBytes: p.limits.MaxPushBytes, QuotaBytes: p.limits.QuarantineBytes,
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.quarantine.Sweep(ctx); err != nil {
+		return errors.Join(err, p.quarantine.Close())
+	}
+	return nil
+}
+
+// Close waits for the pushes in flight and lets go of everything. A push that
+// waits for a local hg is given up.
 func (p *Pipeline) Close() error {
 	p.stop()
 	<-p.stopped
@@ -111,140 +130,11 @@ func (p *Pipeline) Close() error {
 
 // fail stops publishing for good.
 func (p *Pipeline) fail(err error) error {
-	err = fmt.Errorf("repository no longer takes pushes: %w", err)
+	err = hide(err, "this repository takes no pushes at the moment", "the server's log tells why")
 	if p.failed.CompareAndSwap(nil, &err) {
-		p.log.Error("publishing stopped", "error", err)
+		p.log.Error("publishing stopped", "error", causeOf(err))
 	}
 	return err
-}
-
-// Push receives, verifies and publishes a bundle. An error that is one of
-// hg's is the client's answer; for a bundle2 push, reply then holds what had
-// been said before it.
-func (p *Pipeline) Push(ctx context.Context, req Request) (*Reply, error) {
-	dir, err := p.quarantine.Receive(ctx, req.Body)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err := dir.Release(); err != nil {
-			p.log.Warn("quarantine not removed", "error", err)
-		}
-	}()
-	return quarantine.Do(ctx, p.quarantine, dir.Digest(), func(ctx context.Context) (*Reply, error) {
-		return p.pushOnce(ctx, dir, req)
-	})
-}
-
-// answered returns the reply that the same payload got when it was committed,
-// if what it did then still holds.
-func (p *Pipeline) answered(ctx context.Context, dir *quarantine.Dir) (*Reply, error) {
-	value, ok, err := p.refs.Outcome(ctx, p.id, dir.Digest())
-	if err != nil || !ok {
-		return nil, err
-	}
-	var o Outcome
-	if err := json.Unmarshal(value, &o); err != nil {
-		return nil, fmt.Errorf("outcome of %x: %w", dir.Digest(), err)
-	}
-	view, err := p.viewAt(ctx, o.Seq)
-	if err != nil {
-		return nil, err
-	}
-	defer view.Close()
-	if !o.holds(view) {
-		return nil, nil
-	}
-	return &o.Reply, nil
-}
-
-// holds tells whether all that a push brought about is still so.
-func (o *Outcome) holds(view *store.View) bool {
-	for _, n := range o.Changesets {
-		if _, ok := view.Rev(n); !ok {
-			return false
-		}
-	}
-	for _, n := range o.Public {
-		if r, ok := view.Rev(n); !ok || view.Phase(r) != hg.Public {
-			return false
-		}
-	}
-	for name, n := range o.Bookmarks {
-		if view.Bookmark(name) != n {
-			return false
-		}
-	}
-	return len(o.Changesets)+len(o.Public)+len(o.Bookmarks) > 0
-}
-
-// pushOnce stages a received bundle and publishes it, unless that was done
-// before.
-func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Request) (*Reply, error) {
-	if reply, err := p.answered(ctx, dir); reply != nil || err != nil {
-		return reply, err
-	}
-	st, err := p.stage(ctx, dir, req)
-	if err != nil {
-		return replyOf(st, nil), err
-	}
-	return p.publish(ctx, &readyPush{staged: st, id: journal.Digest(dir.Digest()), dir: dir, who: req.Who})
-}
-
-// stage decodes and verifies a received bundle. It holds no lock.
-func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) (*staged, error) {
-	view, err := p.repo.View(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer view.Close()
-	f, err := dir.CreateSegment()
-	if err != nil {
-		return nil, err
-	}
-	payload, err := dir.OpenPayload()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	defer payload.Close() // read only
-	s := newStager(view, newSegment(f), p.limits)
-	if req.CheckHeads != nil {
-		s.op(checkSentHeads{req.CheckHeads})
-	}
-	st, err := s.bundle(ctx, payload)
-	return st, errors.Join(err, f.Close())
-}
-
-// publish takes the leases of a push and hands it to the sequencer.
-func (p *Pipeline) publish(ctx context.Context, r *readyPush) (*Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.PublishWait)
-	defer cancel()
-	if err := p.failure(); err != nil {
-		return nil, err
-	}
-	if branches := r.staged.branches(); len(branches) > 0 {
-		lease, err := p.refs.Acquire(ctx, p.id, branches)
-		if err != nil {
-			return nil, waitError(err)
-		}
-		r.lease = lease
-		defer func() {
-			if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
-				p.log.Warn("lease not released", "repo", p.id, "error", err)
-			}
-		}()
-	}
-	r.done = make(chan struct{})
-	select {
-	case p.ready <- r:
-	case <-p.stopped:
-		return nil, hg.ErrUnavailable
-	case <-ctx.Done():
-		return nil, waitError(ctx.Err())
-	}
-	// From here on the push is decided, whatever becomes of the client.
-	<-r.done
-	return replyOf(r.staged, r.decision), r.err
 }
 
 func (p *Pipeline) failure() error {
@@ -254,23 +144,6 @@ func (p *Pipeline) failure() error {
 	return nil
 }
 
-// waitError is what a client is told whose push could not get its turn.
-func waitError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w (waited too long for other pushes)", hg.ErrUnavailable)
-	}
-	return err
-}
-
-// branches returns the branches that a push adds changesets to, sorted.
-func (s *staged) branches() []string {
-	set := make(map[string]struct{})
-	for _, c := range s.changesets {
-		set[c.branch] = struct{}{}
-	}
-	return slices.Sorted(maps.Keys(set))
-}
-
 // viewAt returns a view of at least seq.
 func (p *Pipeline) viewAt(ctx context.Context, seq uint64) (*store.View, error) {
 	view, err := p.repo.View(ctx)
@@ -278,7 +151,7 @@ func (p *Pipeline) viewAt(ctx context.Context, seq uint64) (*store.View, error) 
 		return view, err
 	}
 	view.Close()
-	if err := p.catchUp(ctx); err != nil {
+	if err := p.catchUp(ctx, p.limits.LockWait); err != nil {
 		return nil, err
 	}
 	return p.repo.View(ctx)
@@ -288,23 +161,29 @@ func (p *Pipeline) viewAt(ctx context.Context, seq uint64) (*store.View, error) 
 // It reports whether the key now has the new value.
 func (p *Pipeline) Pushkey(ctx context.Context, namespace, key, oldValue, newValue string, who Who) (bool, error) {
 	st := &staged{ops: []op{pushkey{namespace: namespace, key: key, old: oldValue, new: newValue}}}
-	r := &readyPush{staged: st, who: who}
-	if _, err := p.publish(ctx, r); err != nil {
-		return false, err
+	d, err := p.publish(ctx, &readyPush{staged: st, who: who})
+	if err != nil {
+		return false, p.tell(ctx, err)
 	}
-	return r.decision.result == 1, nil
+	return d.result == 1, nil
 }
 
-// replyOf puts together what a push is told.
-func replyOf(st *staged, d *decision) *Reply {
-	if st == nil {
-		return nil
+// tell logs what a client is not told of an error, and returns it.
+func (p *Pipeline) tell(ctx context.Context, err error) error {
+	err = classify(err)
+	if cause := causeOf(err); cause != nil && !errors.Is(err, context.Canceled) {
+		p.log.WarnContext(ctx, "push not answered in full", "told", err.Error(), "error", cause)
 	}
-	reply := &Reply{Bundle2: st.reply.bundle2, Caps: st.reply.caps}
-	if d != nil {
-		reply.Parts = d.replyParts
-		reply.Ret = d.result
-		reply.Output = d.output.String()
+	return err
+}
+
+// waitError is what a client is told whose push could not get its turn.
+func waitError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return unavailable(fmt.Errorf("%w: %w", errWaited, err))
 	}
-	return reply
+	if errors.Is(err, hg.ErrUnavailable) {
+		return unavailable(err)
+	}
+	return err
 }

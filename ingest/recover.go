@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"vcsd/hg"
 	"vcsd/journal"
 	"vcsd/refs"
 	"vcsd/store"
 )
+
+// openWait is how long the opening of a repository waits for a local hg.
+const openWait = 2 * time.Second
 
 func (p *Pipeline) knownTip() refs.Tip {
 	p.tipMu.Lock()
@@ -24,54 +26,158 @@ func (p *Pipeline) setTip(t refs.Tip) {
 	p.tip = t
 }
 
+// lockStore takes the lock that keeps a local hg away, and other processes.
+func (p *Pipeline) lockStore(ctx context.Context, wait time.Duration) (unlock func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return store.Lock(ctx, p.repo.FS(), store.LockName)
+}
+
+func isLockHeld(err error) bool {
+	var held *store.LockHeldError
+	return errors.As(err, &held)
+}
+
 // catchUp brings the store up to the published tip: it applies the records
-// that the store does not hold yet. That is the whole of recovery.
-func (p *Pipeline) catchUp(ctx context.Context) error {
-	unlock, err := p.lockStore(ctx)
+// that the store does not hold yet. That is the whole of recovery. Without any
+// it takes no lock.
+func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
+	tip, exists, err := p.refs.Tip(ctx, p.id)
+	if err != nil {
+		return unavailable(err)
+	}
+	p.setTip(tip)
+	linked, err := p.readLinked()
 	if err != nil {
 		return err
 	}
+	if linked == tipID(tip) && p.checkpoint.noted() == linked && exists == (linked.Seq > 0) {
+		return nil
+	}
+	unlock, err := p.lockStore(ctx, wait)
+	if err != nil {
+		return unavailable(err)
+	}
 	err = p.catchUpLocked(ctx)
-	return errors.Join(err, unlock())
+	if uerr := unlock(); uerr != nil {
+		p.log.Error("store lock not released", "error", uerr)
+	}
+	return err
 }
+
+func tipID(t refs.Tip) journal.ID { return journal.ID{Seq: t.Seq, Digest: t.Digest} }
 
 // catchUpLocked is catchUp for a caller that holds the store's lock.
 func (p *Pipeline) catchUpLocked(ctx context.Context) error {
 	tip, exists, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
-		return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
+		return unavailable(err)
 	}
 	linked, err := p.readLinked()
 	if err != nil {
 		return err
 	}
-	if !exists {
-		return p.unpublished(linked)
+	if !exists && linked.Seq > 0 {
+		return fmt.Errorf("the journal ends at record %d, but the coordination service has no tip: "+
+			"it was lost, or is another one than before", linked.Seq)
 	}
-	if err := p.redo(ctx, linked, journal.ID{Seq: tip.Seq, Digest: tip.Digest}); err != nil {
+	if err := p.noteLinked(linked); err != nil {
+		return err
+	}
+	if err := p.redo(ctx, linked, tipID(tip)); err != nil {
 		return err
 	}
 	p.setTip(tip)
 	return nil
 }
 
-// unpublished starts a repository without a tip: a new one, or one whose
-// entries in the coordination service were lost.
-func (p *Pipeline) unpublished(linked journal.ID) error {
-	if linked.Seq > 0 {
-		return fmt.Errorf("the journal ends at record %d, but the coordination service has no tip: "+
-			"it was lost, or is another one than before", linked.Seq)
+// beAtTip makes sure that the store holds the records up to the known tip, and
+// that it is known what other processes published here. The caller holds the
+// store's lock.
+func (p *Pipeline) beAtTip(ctx context.Context) error {
+	linked, err := p.readLinked()
+	if err != nil {
+		return err
 	}
-	p.setTip(refs.Tip{})
+	if linked == tipID(p.knownTip()) && linked == p.checkpoint.noted() {
+		return nil
+	}
+	return p.catchUpLocked(ctx)
+}
+
+// confirmTip returns errTryAgain if the tip is not the known one any more, so
+// that what was decided is out of date.
+func (p *Pipeline) confirmTip(ctx context.Context) error {
+	tip, _, err := p.refs.Tip(ctx, p.id)
+	if err != nil {
+		return unavailable(err)
+	}
+	if tip == p.knownTip() {
+		return nil
+	}
+	if err := p.catchUpLocked(ctx); err != nil {
+		return err
+	}
+	return errTryAgain
+}
+
+// noteLinked makes the checkpointer sync what other processes linked before it
+// says that all up to linked is durable: they may be gone.
+func (p *Pipeline) noteLinked(linked journal.ID) error {
+	from, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	if err != nil {
+		return err
+	}
+	if noted := p.checkpoint.noted(); noted.Seq > from.Seq {
+		from = noted
+	}
+	if from.Seq > linked.Seq || from.Seq == linked.Seq && from != linked {
+		return fmt.Errorf("the store was linked up to record %v, and before up to %v", linked, from)
+	}
+	if from == linked {
+		if linked.Seq > 0 {
+			p.checkpoint.note(linked, nil)
+		}
+		return nil
+	}
+	ids, err := p.history(from, linked)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		rec, err := p.journal.Get(id.Seq, id.Digest)
+		if err != nil {
+			return err
+		}
+		p.checkpoint.note(id, journal.TouchedFiles(rec.Files()...))
+	}
 	return nil
+}
+
+// history returns the records after one up to another, which must be of one
+// history.
+func (p *Pipeline) history(after, to journal.ID) ([]journal.ID, error) {
+	ids, err := p.journal.History(after.Seq, to)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	first, err := p.journal.Get(ids[0].Seq, ids[0].Digest)
+	if err != nil {
+		return nil, err
+	}
+	if first.Prev != after.Digest {
+		return nil, fmt.Errorf("record %v does not follow record %v: "+
+			"the coordination service is another one than before", ids[0], after)
+	}
+	return ids, nil
 }
 
 // redo applies the records after linked up to the tip, oldest first.
 func (p *Pipeline) redo(ctx context.Context, linked, tip journal.ID) error {
-	if tip.Seq < linked.Seq {
-		return fmt.Errorf("the store holds record %d, but the published tip is %d", linked.Seq, tip.Seq)
+	if tip.Seq < linked.Seq || tip.Seq == linked.Seq && tip != linked {
+		return fmt.Errorf("the store holds record %v, but the published tip is %v", linked, tip)
 	}
-	ids, err := p.journal.History(linked.Seq, tip)
+	ids, err := p.history(linked, tip)
 	if err != nil {
 		return err
 	}
@@ -83,11 +189,23 @@ func (p *Pipeline) redo(ctx context.Context, linked, tip journal.ID) error {
 		later := ids[i+1:]
 		o := journal.ApplyOptions{Redo: true, Superseded: func(path string) bool { return p.replacedBy(later, path) }}
 		if err := p.link(rec, id.Digest, filelogsOf(rec), o); err != nil {
-			return err
+			return p.explainRedo(err)
 		}
 		p.log.InfoContext(ctx, "record applied again", "seq", id.Seq)
 	}
 	return nil
+}
+
+// explainRedo tells what to do about a record that doesn't fit the store: a
+// local hg was faster than the restart after a crash.
+func (p *Pipeline) explainRedo(err error) error {
+	var conflict *journal.ConflictError
+	if !errors.As(err, &conflict) {
+		return err
+	}
+	return hide(fmt.Errorf("the store was changed by another program after a crash, before the last push was "+
+		"linked into it; strip those changes (their bundle goes to .hg/strip-backup) and push them afterwards: %w", err),
+		"this repository takes no pushes at the moment", "the server's log tells why")
 }
 
 // replacedBy tells whether one of these records replaces a file whole.
@@ -115,38 +233,4 @@ func filelogsOf(rec *journal.Record) []string {
 		}
 	}
 	return radixes
-}
-
-// stateAtTip returns the repository as the next push will find it. What a
-// local hg did since the last record becomes a record of its own. The caller
-// holds the store's lock.
-func (p *Pipeline) stateAtTip(ctx context.Context) (*store.View, error) {
-	if _, err := p.repo.Refresh(); err != nil {
-		return nil, err
-	}
-	view, err := p.repo.View(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tip := p.knownTip()
-	if tip.Seq > 0 && (view.Len() != tip.ChangelogLen || lastNode(view) != tip.Node) {
-		if err := p.adopt(ctx, view); err != nil {
-			view.Close()
-			return nil, err
-		}
-	}
-	return view, nil
-}
-
-func lastNode(v *store.View) hg.Node { return v.Changelog().Node(hg.Rev(v.Len() - 1)) }
-
-// adopt publishes a record that says: the store was changed from outside.
-func (p *Pipeline) adopt(ctx context.Context, view *store.View) error {
-	tip := p.knownTip()
-	rec := &journal.Record{
-		Seq: tip.Seq + 1, Prev: tip.Digest, Time: time.Now().UTC(), Node: p.node, Kind: journal.Adopt,
-		ChangelogLen: view.Len(), Tip: lastNode(view),
-	}
-	p.log.InfoContext(ctx, "local changes adopted", "seq", rec.Seq, "changesets", rec.ChangelogLen)
-	return p.publishRecord(ctx, &decided{view: view, pending: newPending(view)}, rec, nil)
 }

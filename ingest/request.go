@@ -15,6 +15,9 @@ type Request struct {
 	// beside the bundle, with those there are; its error is the client's
 	// answer. Nil means that the client sent none.
 	CheckHeads func(heads []hg.Node) error
+	// HeadsArg is what CheckHeads knows, in any form that tells it from others:
+	// equal bundles are one push only if it is equal too.
+	HeadsArg string
 
 	Who Who
 }
@@ -50,14 +53,3 @@ type ReplyPart struct {
 
 // A Param is an advisory parameter of a reply part.
 type Param struct{ Key, Value string }
-
-// An Outcome is what a request that was committed answered, as the
-// idempotency table keeps it.
-type Outcome struct {
-	Seq   uint64
-	Reply Reply
-	// What must still hold for the answer to be given again.
-	Changesets []hg.Node
-	Bookmarks  map[string]hg.Node // NullNode: absent
-	Public     []hg.Node
-}

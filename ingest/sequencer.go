@@ -2,12 +2,12 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"syscall"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
 
-	"vcsd/hg"
 	"vcsd/journal"
 	"vcsd/quarantine"
 	"vcsd/refs"
@@ -25,11 +25,34 @@ type readyPush struct {
 	lease  *refs.Lease     // nil if no branch is touched
 	who    Who
 
+	// state tells who may still end the push: its sender, by leaving, or
+	// the sequencer, by taking it.
+	state atomic.Int32
+
 	// Set by the sequencer before it closes done.
 	decision *decision
 	err      error
 	done     chan struct{}
 }
+
+// The states of a readyPush.
+const (
+	pushWaits = iota
+	pushTaken
+	pushLeft
+)
+
+// start makes the push ready to be decided, perhaps once more.
+func (r *readyPush) start() {
+	r.state.Store(pushWaits)
+	r.decision, r.err, r.done = nil, nil, make(chan struct{})
+}
+
+// take makes the push the sequencer's; false if its sender has left.
+func (r *readyPush) take() bool { return r.state.CompareAndSwap(pushWaits, pushTaken) }
+
+// leave gives the push up; false if it is being decided.
+func (r *readyPush) leave() bool { return r.state.CompareAndSwap(pushWaits, pushLeft) }
 
 func (r *readyPush) finish(err error) {
 	r.err = err
@@ -45,14 +68,13 @@ func (p *Pipeline) sequence(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case first := <-p.ready:
-			p.commit(context.WithoutCancel(ctx), p.gather(first))
+			p.commit(ctx, p.gather([]*readyPush{first}))
 		}
 	}
 }
 
-// gather takes all pushes that are ready by now.
-func (p *Pipeline) gather(first *readyPush) []*readyPush {
-	batch := []*readyPush{first}
+// gather adds all pushes that are ready by now.
+func (p *Pipeline) gather(batch []*readyPush) []*readyPush {
 	for len(batch) < maxBatch {
 		select {
 		case r := <-p.ready:
@@ -69,52 +91,103 @@ func (p *Pipeline) gather(first *readyPush) []*readyPush {
 const maxAttempts = 100
 
 // commit publishes a batch, in the order of DESIGN §3.6 and §3.7, and finishes
-// each of its pushes.
+// each of its pushes. Until they are taken their senders may leave, and the
+// end of ctx gives them up.
 func (p *Pipeline) commit(ctx context.Context, batch []*readyPush) {
-	unlock, err := p.lockStore(ctx)
-	if err == nil {
-		for range maxAttempts {
-			if batch, err = p.attempt(ctx, batch); err == nil || !errors.Is(err, errTryAgain) {
-				break
-			}
+	unlock, err := p.lockStore(ctx, p.limits.LockWait)
+	if err != nil {
+		for _, r := range batch {
+			r.finish(unavailable(err))
 		}
-		err = errors.Join(err, unlock())
+		return
+	}
+	batch = slices.DeleteFunc(p.gather(batch), func(r *readyPush) bool { return !r.take() })
+	batch, err = p.attempts(context.WithoutCancel(ctx), batch)
+	// What was published stands, whatever becomes of the lock.
+	if uerr := unlock(); uerr != nil {
+		p.log.Error("store lock not released", "error", uerr)
 	}
 	for _, r := range batch {
 		r.finish(err)
 	}
 }
 
-// errTryAgain means that the batch lost to somebody else and stands as it was.
-var errTryAgain = errors.New("published by somebody else meanwhile")
+// attempts decides a batch until it is published or refused. It finishes the
+// pushes that are refused, and returns the rest with what all of them are told.
+func (p *Pipeline) attempts(ctx context.Context, batch []*readyPush) (rest []*readyPush, err error) {
+	rest = batch
+	defer func() {
+		if v := recover(); v != nil {
+			// Our own bug: what was done until then is not known.
+			err = p.fail(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		}
+	}()
+	for range maxAttempts {
+		var refused []*readyPush
+		rest, refused, err = p.attempt(ctx, batch)
+		if err == nil || !errors.Is(err, errTryAgain) {
+			for _, r := range refused {
+				close(r.done)
+			}
+			return rest, err
+		}
+		rest = batch
+	}
+	return rest, unavailable(err)
+}
 
-// attempt decides, numbers and publishes a batch once. It finishes the pushes
-// that are refused, and returns the rest.
-func (p *Pipeline) attempt(ctx context.Context, batch []*readyPush) ([]*readyPush, error) {
+// attempt decides, numbers and publishes a batch once. The refusals it
+// returns, with their errors set, are those of the state at the tip: either
+// the transaction proved that, or the tip was read again.
+func (p *Pipeline) attempt(ctx context.Context, batch []*readyPush) (accepted, refused []*readyPush, err error) {
 	if err := p.failure(); err != nil {
-		return batch, err
+		return batch, nil, err
+	}
+	if err := p.beAtTip(ctx); err != nil {
+		return batch, nil, err
 	}
 	view, err := p.stateAtTip(ctx)
 	if err != nil {
-		return batch, err
+		return batch, nil, err
 	}
 	defer view.Close()
-	b, refused := p.decideBatch(view, batch)
-	batch = b.pushes
-	for _, r := range refused {
-		close(r.done)
-	}
-	if b.empty() {
-		return batch, nil
-	}
-	rec, touched, err := p.record(ctx, b)
+	b, refused, rec, touched, err := p.prepare(ctx, view, batch)
 	if err != nil {
-		return batch, err
+		return b.pushes, refused, err
 	}
-	if err := p.reserve(rec); err != nil {
-		return batch, err
+	if rec == nil {
+		return b.pushes, refused, p.confirmTip(ctx)
 	}
-	return batch, p.publishRecord(ctx, b, rec, touched)
+	return b.pushes, refused, p.publishRecord(ctx, b, rec, touched)
+}
+
+// prepare decides and numbers a batch. A push that can't be numbered is
+// refused alone, and the others once more without it. rec is nil if nothing
+// changes.
+func (p *Pipeline) prepare(ctx context.Context, view *store.View, batch []*readyPush) (
+	b *decided, refused []*readyPush, rec *journal.Record, touched []string, err error) {
+	b = &decided{pushes: batch}
+	err = guarded(func() error {
+		var bad []*readyPush
+		for {
+			b, refused = p.decideBatch(view, batch)
+			refused = append(refused, bad...)
+			if b.empty() {
+				return nil
+			}
+			var push *readyPush
+			if rec, touched, push, err = p.record(ctx, b); push == nil {
+				return err
+			}
+			push.err = err
+			bad = append(bad, push)
+			batch = slices.DeleteFunc(slices.Clone(batch), func(r *readyPush) bool { return r == push })
+		}
+	})
+	if err == nil && rec != nil {
+		err = p.reserve(rec)
+	}
+	return b, refused, rec, touched, err
 }
 
 // A decided batch: the pushes that were accepted, and the state after them.
@@ -126,12 +199,7 @@ type decided struct {
 
 // empty tells whether the batch changes nothing, so that no record is due.
 func (b *decided) empty() bool {
-	for _, r := range b.pushes {
-		if r.decision.changes() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.pushes, func(r *readyPush) bool { return r.decision.changes() })
 }
 
 // decideBatch decides each push on top of those before it. Refused ones have
@@ -141,11 +209,13 @@ func (p *Pipeline) decideBatch(view *store.View, batch []*readyPush) (b *decided
 	publishing := p.publishing()
 	for _, r := range batch {
 		if r.lease != nil && r.lease.Err() != nil {
-			r.err = fmt.Errorf("%w: %w", hg.ErrUnavailable, r.lease.Err())
-			refused = append(refused, r)
-			continue
+			r.err = fmt.Errorf("%w: %w", errLeaseLost, r.lease.Err())
+		} else if r.staged.generation != view.Generation() && len(r.staged.changesets) > 0 {
+			// What it refers to may be gone.
+			r.err = raced("revisions were removed")
+		} else {
+			r.decision, r.err = decide(b.pending, r.staged, publishing)
 		}
-		r.decision, r.err = decide(b.pending, r.staged, publishing)
 		if r.err != nil {
 			refused = append(refused, r)
 			continue
@@ -158,11 +228,7 @@ func (p *Pipeline) decideBatch(view *store.View, batch []*readyPush) (b *decided
 // reserve claims the space that a record's writes need, so that a full disk is
 // noticed while the push can still be refused.
 func (p *Pipeline) reserve(rec *journal.Record) error {
-	err := p.journal.Reserve(rec, p.repo.FS())
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EDQUOT) {
-		return &hg.Abort{Message: "no space left on the server"}
-	}
-	return err
+	return classify(p.journal.Reserve(rec, p.repo.FS()))
 }
 
 // publishRecord makes a record durable, publishes it and links it.
@@ -172,7 +238,7 @@ func (p *Pipeline) reserve(rec *journal.Record) error {
 func (p *Pipeline) publishRecord(ctx context.Context, b *decided, rec *journal.Record, touched []string) error {
 	digest, err := p.journal.Put(ctx, rec)
 	if err != nil {
-		return err
+		return p.notPut(err)
 	}
 	next := refs.Tip{Seq: rec.Seq, Digest: digest, ChangelogLen: rec.ChangelogLen, Node: rec.Tip}
 	outcomes, err := b.outcomes(rec.Seq)
@@ -187,14 +253,42 @@ func (p *Pipeline) publishRecord(ctx context.Context, b *decided, rec *journal.R
 		return p.notPublished(ctx, err)
 	}
 	p.setTip(next)
-	return p.link(rec, digest, touched, journal.ApplyOptions{})
+	if err := p.link(rec, digest, touched, journal.ApplyOptions{}); err != nil {
+		return p.linkAgain(ctx, err)
+	}
+	return nil
+}
+
+// linkAgain gives a record that was published a second chance to be linked.
+func (p *Pipeline) linkAgain(ctx context.Context, err error) error {
+	if p.failure() == nil {
+		again := p.catchUpLocked(ctx)
+		if again == nil {
+			_, again = p.repo.Refresh()
+		}
+		if again == nil {
+			return nil
+		}
+		err = errors.Join(err, again)
+	}
+	return notStored(err)
+}
+
+// notPut tells what becomes of a batch whose record could not be written. A
+// failed sync is final (I8).
+func (p *Pipeline) notPut(err error) error {
+	var sync *journal.SyncError
+	if errors.As(err, &sync) {
+		return p.fail(err)
+	}
+	return classify(err)
 }
 
 // notPublished tells what becomes of a batch whose transaction did not go
 // through. Its record stays in the journal, where no tip names it.
 func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 	if errors.Is(err, refs.ErrUnknownOutcome) {
-		return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
+		return outcomeUnknown(err)
 	}
 	if errors.Is(err, refs.ErrTipMoved) || errors.Is(err, refs.ErrHeadMoved) || errors.Is(err, refs.ErrLeaseLost) {
 		if err := p.catchUpLocked(ctx); err != nil {
@@ -202,26 +296,33 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 		}
 		return errTryAgain
 	}
-	return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
+	return unavailable(err)
 }
 
-// link applies a published record to the store and shows it to readers.
+// link applies a published record to the store and shows it to readers. What
+// goes wrong is mended by the next push, which applies the record again; only
+// a failed sync is final (I8).
 func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []string, o journal.ApplyOptions) error {
 	id := journal.ID{Seq: rec.Seq, Digest: digest}
 	err := p.repo.Exclusive(rec.Seq, func() ([]string, error) {
 		touched, err := p.journal.Apply(rec, p.repo.FS(), o)
-		if touched != nil {
-			p.checkpoint.note(id, touched)
+		if err != nil {
+			p.checkpoint.touch(touched)
+			return nil, err
 		}
-		if err == nil {
-			err = p.writeLinked(id)
-		}
-		return filelogs, err
+		p.checkpoint.note(id, touched)
+		return filelogs, p.writeLinked(id)
 	})
-	if err != nil {
-		return p.fail(fmt.Errorf("link record %d: %w", rec.Seq, err))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("link record %d: %w", rec.Seq, err)
+	var sync *journal.SyncError
+	if errors.As(err, &sync) {
+		return p.fail(err)
+	}
+	p.log.Error("record not linked", "seq", rec.Seq, "error", err)
+	return err
 }
 
 // leases returns the leases of all pushes of the batch.
@@ -243,48 +344,4 @@ func (b *decided) headChanges(seq uint64) []refs.HeadChange {
 		changes = append(changes, refs.HeadChange{Branch: branch, Value: encodeHeads(seq, b.pending, revs)})
 	}
 	return changes
-}
-
-// outcomes returns what the idempotency table remembers of the batch.
-func (b *decided) outcomes(seq uint64) ([]refs.Outcome, error) {
-	var all []refs.Outcome
-	for _, r := range b.pushes {
-		if r.id == (journal.Digest{}) {
-			continue
-		}
-		value, err := json.Marshal(outcomeOf(seq, r))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, refs.Outcome{Key: [32]byte(r.id), Value: value})
-	}
-	return all, nil
-}
-
-// maxOutcomeNodes bounds what an outcome remembers of a push: the last
-// changesets stand for those before them, which are their ancestors or came
-// in the same record.
-const maxOutcomeNodes = 256
-
-func outcomeOf(seq uint64, r *readyPush) *Outcome {
-	o := &Outcome{Seq: seq, Reply: *replyOf(r.staged, r.decision)}
-	fresh := r.decision.fresh
-	for _, i := range fresh[max(0, len(fresh)-maxOutcomeNodes):] {
-		o.Changesets = append(o.Changesets, r.staged.changesets[i].node)
-	}
-	o.Public = r.decision.published[max(0, len(r.decision.published)-maxOutcomeNodes):]
-	for _, m := range r.decision.bookmarks {
-		if o.Bookmarks == nil {
-			o.Bookmarks = make(map[string]hg.Node)
-		}
-		o.Bookmarks[m.Name] = m.New
-	}
-	return o
-}
-
-// lockTimeout is how long the store's lock is waited for.
-func (p *Pipeline) lockStore(ctx context.Context) (unlock func() error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.LockWait)
-	defer cancel()
-	return store.Lock(ctx, p.repo.FS(), store.LockName)
 }

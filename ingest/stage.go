@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"vcsd/hg"
+	"vcsd/journal"
 	"vcsd/revlog"
 	"vcsd/store"
 	"vcsd/wire/changegroup"
@@ -16,7 +17,8 @@ import (
 // segment with everything named by node. It holds no lock and nothing of it
 // is in the store.
 type staged struct {
-	seg *segment
+	generation uint64 // of the view that it was checked against
+	seg        *segment
 
 	changelog  []revlog.Staged
 	changesets []changeset // beside changelog
@@ -41,12 +43,14 @@ type stagedFile struct {
 	revs []revlog.Staged
 }
 
-// A group counts what one changegroup part brought, for the reply. Counts of
-// revisions that the store got meanwhile from somebody else are not taken off:
-// hg's sentence tells what the transfer did.
+// A group is what one changegroup part brought. The counts are for the reply.
+// Revisions that the store got meanwhile from somebody else are not taken off
+// them: hg's sentence tells what the transfer did.
 type group struct {
-	nodes []hg.Node // all changesets of the part, known ones too
-	files int       // file groups
+	nodes       []hg.Node // all changesets of the part, known ones too
+	first, last int       // its new ones are staged.changesets[first:last]
+	files       int       // file groups
+	changes     int       // new file revisions
 }
 
 // stager decodes the changegroups of one push. It belongs to one goroutine.
@@ -65,7 +69,7 @@ type stager struct {
 func newStager(view *store.View, seg *segment, limits Limits) *stager {
 	s := &stager{
 		view: view, limits: limits,
-		out:       &staged{seg: seg},
+		out:       &staged{seg: seg, generation: view.Generation()},
 		manifests: make(map[hg.Node]struct{}),
 		paths:     make(map[string]int),
 	}
@@ -84,10 +88,11 @@ func (s *stager) stageOptions(kind revlog.Kind) revlog.StageOptions {
 // hashes checked; what they refer to is checked by finish.
 func (s *stager) changegroup(ctx context.Context, r io.Reader, v changegroup.Version) error {
 	cg := changegroup.NewReader(r, v, changegroup.Limits{MaxChunkBytes: s.limits.MaxTextBytes})
-	var gr group
+	gr := group{first: len(s.out.changesets)}
 	for {
 		g, err := cg.NextGroup()
 		if errors.Is(err, io.EOF) {
+			gr.last = len(s.out.changesets)
 			s.out.groups = append(s.out.groups, gr)
 			return nil
 		}
@@ -100,8 +105,7 @@ func (s *stager) changegroup(ctx context.Context, r io.Reader, v changegroup.Ver
 		case changegroup.Manifest:
 			err = s.manifestGroup(ctx, cg)
 		case changegroup.File:
-			gr.files++
-			err = s.fileGroup(ctx, cg, g.Path)
+			err = s.fileGroup(ctx, cg, g.Path, &gr)
 		default:
 			err = hg.Abortf("tree manifests are not supported")
 		}
@@ -148,6 +152,9 @@ func (s *stager) changelogGroup(ctx context.Context, cg *changegroup.Reader, gr 
 	})
 }
 
+// maxBranchBytes is what the coordination service takes for a branch's name.
+const maxBranchBytes = 8 << 10
+
 // addChangeset notes what the decisions need of a new changeset, and that its
 // manifest has to exist.
 func (s *stager) addChangeset(in revlog.Incoming, text []byte) error {
@@ -157,6 +164,9 @@ func (s *stager) addChangeset(in revlog.Incoming, text []byte) error {
 	}
 	if err := c.Check(); err != nil {
 		return hg.Abortf("changeset %s: %v", in.Node.Short(), err)
+	}
+	if len(c.Branch()) > maxBranchBytes {
+		return hg.Abortf("changeset %s: branch name of %d bytes", in.Node.Short(), len(c.Branch()))
 	}
 	if len(s.out.changesets) >= s.limits.MaxChangesets {
 		return fmt.Errorf("push of more than %d changesets: %w", s.limits.MaxChangesets, hg.ErrTooLarge)
@@ -192,7 +202,7 @@ func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) erro
 // lines stand in the base, and were checked there.
 func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
 	err := store.TouchedEntries(text, delta, func(e store.ManifestEntry) error {
-		if err := store.CheckPath(string(e.Path)); err != nil {
+		if err := store.CheckPath(e.Path); err != nil {
 			return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
 		}
 		s.needs.add(e.Path, e.Node)
@@ -204,9 +214,12 @@ func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
 	return err
 }
 
-func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path string) error {
-	if err := store.CheckPath(path); err != nil {
+func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path string, gr *group) error {
+	if err := s.checkPath(path); err != nil {
 		return hg.Abortf("%v", err)
+	}
+	if i, ok := s.paths[path]; ok {
+		return hg.Abortf("%q has two groups of revisions, the first of %d", path, len(s.out.files[i].revs))
 	}
 	snap, err := s.view.Filelog(ctx, path)
 	if err != nil {
@@ -214,9 +227,6 @@ func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path str
 	}
 	defer snap.Close()
 	st := revlog.NewStager(snap, s.out.seg, s.stageOptions(revlog.Filelog))
-	if i, ok := s.paths[path]; ok {
-		return hg.Abortf("%q has two groups of revisions, the first of %d", path, len(s.out.files[i].revs))
-	}
 	n := 0
 	err = deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
 		n++
@@ -234,8 +244,24 @@ func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path str
 	if n == 0 {
 		return hg.Abortf("received file revlog group is empty")
 	}
+	gr.files++
+	gr.changes += len(st.Staged())
 	s.paths[path] = len(s.out.files)
 	s.out.files = append(s.out.files, stagedFile{path: path, revs: st.Staged()})
+	return nil
+}
+
+// checkPath refuses a file whose log could not be stored safely, or not at all.
+func (s *stager) checkPath(path string) error {
+	if err := store.CheckPath(path); err != nil {
+		return err
+	}
+	repo := s.view.Repo()
+	for _, name := range []string{repo.FilelogRadix(path) + ".i", repo.FilelogData(path)} {
+		if err := journal.ValidPath(name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -252,28 +278,27 @@ func (s *stager) checkLink(what string, in revlog.Incoming) error {
 
 // finish completes what the parts brought: every manifest and every file
 // revision that a new changeset names is in the push or in the store.
-func (s *stager) finish(ctx context.Context) (*staged, error) {
+func (s *stager) finish(ctx context.Context) error {
 	for node := range s.manifests {
-		return nil, hg.Abortf("missing manifest %s", node.Short())
+		return hg.Abortf("missing manifest %s", node.Short())
 	}
 	if err := s.needs.check(ctx, s.view, s.out.files); err != nil {
-		return nil, err
+		return err
 	}
 	s.out.changelog = s.changelog.Staged()
 	s.out.manifest = s.manifest.Staged()
-	return s.out, s.out.seg.flush()
+	return s.out.seg.flush()
 }
 
 // stageError turns what is wrong with a revision into a sentence for the
-// client; faults of our own store stay what they are.
+// client. Faults of our own stay what they are.
 func stageError(log string, node hg.Node, err error) error {
-	var corrupt *revlog.CorruptError
 	var abort *hg.Abort
-	if errors.As(err, &corrupt) || errors.As(err, &abort) {
+	switch {
+	case errors.As(err, &abort):
 		return err
-	}
-	if errors.Is(err, hg.ErrTooLarge) {
+	case errors.Is(err, hg.ErrTooLarge), errors.Is(err, hg.ErrMalformed):
 		return fmt.Errorf("%s@%s: %w", log, node.Short(), err)
 	}
-	return &hg.Abort{Message: fmt.Sprintf("%s@%s: %v", log, node.Short(), err)}
+	return err
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"vcsd/hg"
@@ -22,7 +23,7 @@ func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (wi
 	}
 	defer done()
 	reply, err := r.pipeline.Push(ctx, ingest.Request{
-		Body: req.Body, Who: who(req.Peer),
+		Body: req.Body, Who: who(req.Peer), HeadsArg: fmt.Sprint(req.Heads),
 		CheckHeads: func(heads []hg.Node) error { return req.Heads.Check(heads, "uploading changes") },
 	})
 	if reply == nil {

@@ -1,0 +1,110 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"vcsd/hg"
+	"vcsd/internal/vfs"
+	"vcsd/refs"
+)
+
+// An unavailableError is hg.ErrUnavailable to the client, who is not told the
+// cause, and the cause to the log.
+type unavailableError struct{ cause error }
+
+// unavailable returns err as a reason to try again later.
+func unavailable(err error) error { return &unavailableError{err} }
+
+func (e *unavailableError) Error() string { return hg.ErrUnavailable.Error() }
+
+// Unwrap returns what the client is told, and the cause.
+func (e *unavailableError) Unwrap() []error { return []error{hg.ErrUnavailable, e.cause} }
+
+// A hiddenError is told to the client in the words of its Abort, and wraps the
+// cause for the log.
+type hiddenError struct {
+	hg.Abort
+	cause error
+}
+
+// Unwrap returns what the client is told, and the cause.
+func (e *hiddenError) Unwrap() []error { return []error{&e.Abort, e.cause} }
+
+// hide returns err behind a sentence for the client.
+func hide(err error, message, hint string) error {
+	return &hiddenError{hg.Abort{Message: message, Hint: hint}, err}
+}
+
+// causeOf returns what the log is to hear of an error whose cause the client
+// is not told; nil for others.
+func causeOf(err error) error {
+	var u *unavailableError
+	var h *hiddenError
+	switch {
+	case errors.As(err, &u):
+		return u.cause
+	case errors.As(err, &h):
+		return h.cause
+	}
+	return nil
+}
+
+var (
+	// errTryAgain means that the batch lost to somebody else and stands as it
+	// was.
+	errTryAgain = errors.New("published by somebody else meanwhile")
+
+	// errLeaseLost means that a push has to take its leases anew.
+	errLeaseLost = fmt.Errorf("decide without a lease: %w", refs.ErrLeaseLost)
+
+	// errWaited is the cause when a push did not get its turn in time.
+	errWaited = errors.New("waited too long for other pushes")
+
+	errLeft = errors.New("the push was given up before its turn")
+)
+
+// notStored is the answer to a push that was published and could not be linked
+// into this server's store.
+func notStored(err error) error {
+	return hide(err, "the push was published, but this server can't show it yet",
+		"pull later to see it; to push it again does no harm")
+}
+
+// outcomeUnknown is the answer to a push of which it could not be learnt
+// whether it was published.
+func outcomeUnknown(err error) error {
+	return hide(err, "it is not known yet whether the push was published",
+		"pull later to see; to push it again does no harm")
+}
+
+// classify gives errors of the surroundings the form in which a client may
+// hear of them. Others stay as they are: wire makes a general sentence of what
+// it doesn't know.
+func classify(err error) error {
+	switch {
+	case err == nil || causeOf(err) != nil:
+		return err
+	case isNoSpace(err):
+		return hide(err, "no space left on the server", "")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, refs.ErrClosed):
+		return unavailable(err)
+	}
+	return err
+}
+
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EDQUOT)
+}
+
+// guarded runs f, which walks mapped indexes: a local hg may cut them at any
+// time, and then the fault is an error of this push.
+func guarded(f func() error) error {
+	var err error
+	if fault := vfs.Guard(func() { err = f() }); fault != nil {
+		return fault
+	}
+	return err
+}

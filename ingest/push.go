@@ -1,0 +1,238 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"lukechampine.com/blake3"
+
+	"vcsd/hg"
+	"vcsd/journal"
+	"vcsd/quarantine"
+	"vcsd/refs"
+)
+
+// Push receives, verifies and publishes a bundle. An error that is one of
+// hg's is the client's answer; for a bundle2 push, reply then holds what had
+// been said before it.
+func (p *Pipeline) Push(ctx context.Context, req Request) (*Reply, error) {
+	if err := p.failure(); err != nil {
+		return nil, err
+	}
+	dir, err := p.quarantine.Receive(ctx, req.Body)
+	if err != nil {
+		return nil, p.tell(ctx, err)
+	}
+	defer func() {
+		if err := dir.Release(); err != nil {
+			p.log.Warn("quarantine not removed", "error", err)
+		}
+	}()
+	// The flight gets a request without the body, which only this call owns.
+	req.Body = nil
+	reply, err := quarantine.DoWith(ctx, dir, req.key(dir.Digest()), func(ctx context.Context) (*Reply, error) {
+		return p.pushOnce(ctx, dir, req)
+	})
+	return reply, p.tell(ctx, err)
+}
+
+// key tells pushes that are one push from others: the same bundle, sent by the
+// same user, who saw the same heads.
+func (r *Request) key(payload quarantine.Digest) quarantine.Digest {
+	h := blake3.New(32, nil)
+	h.Write(payload[:])
+	io.WriteString(h, r.Who.User+"\x00"+r.HeadsArg)
+	return quarantine.Digest(h.Sum(nil))
+}
+
+// pushOnce stages a received bundle and publishes it, unless that was done
+// before.
+func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Request) (*Reply, error) {
+	if reply, err := p.answered(ctx, dir.Digest()); reply != nil || err != nil {
+		return reply, err
+	}
+	if err := p.checkSentHeads(ctx, req); err != nil {
+		return nil, err
+	}
+	st, err := p.stage(ctx, dir, req)
+	if err != nil {
+		return replyOf(st, nil), err
+	}
+	r := &readyPush{staged: st, id: journal.Digest(dir.Digest()), dir: dir, who: req.Who}
+	d, err := p.publish(ctx, r)
+	var raced *hg.PushRaced
+	if errors.As(err, &raced) {
+		// Perhaps it lost to itself: a request that was sent again while the
+		// first one was at work elsewhere.
+		if reply, aerr := p.answered(ctx, dir.Digest()); reply != nil && aerr == nil {
+			return reply, nil
+		}
+	}
+	return replyOf(st, d), err
+}
+
+// checkSentHeads finds early that a push has lost the race, before the work of
+// staging it. What counts is the same check in the sequencer.
+func (p *Pipeline) checkSentHeads(ctx context.Context, req Request) error {
+	if req.CheckHeads == nil {
+		return nil
+	}
+	view, err := p.repo.View(ctx)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	return guarded(func() error { return req.CheckHeads(view.Heads()) })
+}
+
+// stage decodes and verifies a received bundle. It holds no lock.
+func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) (*staged, error) {
+	view, err := p.repo.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	f, err := dir.CreateSegment()
+	if err != nil {
+		return nil, err
+	}
+	payload, err := dir.OpenPayload()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	defer payload.Close() // read only
+	s := newStager(view, newSegment(f), p.limits)
+	if req.CheckHeads != nil {
+		s.out.ops = append(s.out.ops, checkSentHeads{req.CheckHeads})
+	}
+	err = guarded(func() error { return s.bundle(ctx, payload) })
+	return s.out, errors.Join(err, f.Close())
+}
+
+// publish takes the leases of a push and hands it to the sequencer, again and
+// again if the leases get lost. From the moment when the sequencer decides it,
+// it is decided, whatever becomes of the client.
+func (p *Pipeline) publish(ctx context.Context, r *readyPush) (*decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.limits.PublishWait)
+	defer cancel()
+	for {
+		d, err := p.publishOnce(ctx, r)
+		if !errors.Is(err, errLeaseLost) {
+			return d, err
+		}
+		if ctx.Err() != nil {
+			return nil, waitError(ctx.Err())
+		}
+	}
+}
+
+func (p *Pipeline) publishOnce(ctx context.Context, r *readyPush) (*decision, error) {
+	if err := p.failure(); err != nil {
+		return nil, err
+	}
+	r.lease = nil
+	if branches := r.staged.branches(); len(branches) > 0 {
+		lease, err := p.refs.Acquire(ctx, p.id, branches)
+		if err != nil {
+			return nil, waitError(err)
+		}
+		defer p.release(ctx, lease)
+		r.lease = lease
+	}
+	if err := p.precheck(ctx, r.staged); err != nil {
+		return nil, err
+	}
+	return p.enqueue(ctx, r)
+}
+
+// release gives leases up. The client need not wait for it.
+func (p *Pipeline) release(ctx context.Context, lease *refs.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWait)
+	defer cancel()
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		p.log.Warn("lease not released", "repo", p.id, "error", err)
+	}
+}
+
+// releaseWait is how long a client's answer waits for its leases to be given
+// up.
+const releaseWait = time.Second
+
+// precheck finds without the store's lock that a push is refused by one of the
+// checks that come before its first change. It says so only of a state that is
+// no older than the tip; in doubt the sequencer decides.
+func (p *Pipeline) precheck(ctx context.Context, st *staged) error {
+	checks := st.ops
+	if i := slices.IndexFunc(checks, func(o op) bool { return !isCheck(o) }); i >= 0 {
+		checks = checks[:i]
+	}
+	if len(checks) == 0 {
+		return nil
+	}
+	tip, _, err := p.refs.Tip(ctx, p.id)
+	if err != nil {
+		return waitError(err)
+	}
+	view, err := p.repo.View(ctx)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	if view.Seq() < tip.Seq {
+		return nil
+	}
+	return guarded(func() error {
+		_, err := decide(newPending(view), &staged{ops: checks}, p.publishing())
+		return err
+	})
+}
+
+// enqueue waits for the sequencer to decide a push.
+func (p *Pipeline) enqueue(ctx context.Context, r *readyPush) (*decision, error) {
+	r.start()
+	select {
+	case p.ready <- r:
+	case <-p.stopped:
+		return nil, unavailable(errStopped)
+	case <-ctx.Done():
+		return nil, waitError(ctx.Err())
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if r.leave() {
+			return nil, waitError(ctx.Err())
+		}
+		<-r.done
+	}
+	return r.decision, r.err
+}
+
+// branches returns the branches that a push adds changesets to, sorted.
+func (s *staged) branches() []string {
+	set := make(map[string]struct{})
+	for _, c := range s.changesets {
+		set[c.branch] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// replyOf puts together what a push is told.
+func replyOf(st *staged, d *decision) *Reply {
+	if st == nil {
+		return nil
+	}
+	reply := &Reply{Bundle2: st.reply.bundle2, Caps: st.reply.caps}
+	if d != nil {
+		reply.Parts = d.replyParts
+		reply.Ret = d.result
+		reply.Output = d.output.String()
+	}
+	return reply
+}
+
+var errStopped = errors.New("the pipeline was closed")
