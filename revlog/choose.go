@@ -34,6 +34,12 @@ const (
 	// A delta's chunk longer than 1/fullIfOver of the text is compared with that
 	// of the full text.
 	fullIfOver = 4
+
+	// bytesToChain weighs a byte of the log against a byte of a chain. A chain
+	// has room for about as much as four snapshots take up. Measured on replayed
+	// pushes; hg, which takes the first delta within the limits, needs up to a
+	// tenth more.
+	bytesToChain = 4
 )
 
 // A pick is a way to store a revision.
@@ -44,8 +50,14 @@ type pick struct {
 }
 
 // score is what a pick costs: its bytes, and its part of the next snapshot,
-// which comes the sooner the more bytes the chain has.
-func (p *pick) score() int64 { return 4*int64(len(p.chunk)) + p.chain.bytes }
+// which comes the sooner the more bytes the chain has. Without general delta
+// the next revision may have nothing in common with the chain.
+func (st *Stager) score(p pick) int64 {
+	if !st.s.GeneralDelta() {
+		return int64(len(p.chunk))
+	}
+	return bytesToChain*int64(len(p.chunk)) + p.chain.bytes
+}
 
 // trialBuffers are what picks are made in.
 type trialBuffers struct {
@@ -73,9 +85,9 @@ type search struct {
 	found  bool
 }
 
-// choose returns how to store r: by the delta that came with it, if that keeps
-// the limits, since somebody chose it with care already; else by the shortest
-// delta against a parent; else by one against a snapshot; else as a full text.
+// choose returns how to store r: by the delta that came with it, if that is
+// short, since somebody chose it with care already; else by a delta against a
+// parent, a snapshot, or as a full text, whichever has the lowest score.
 func (st *Stager) choose(r *revision) (pick, error) {
 	s := &search{st: st, r: r, len: int64(len(r.text))}
 	if s.len > 0 && st.next() > 0 && st.o.Kind != Changelog && r.in.Flags&rawFlags == 0 {
@@ -87,13 +99,13 @@ func (st *Stager) choose(r *revision) (pick, error) {
 		return s.best, nil
 	}
 	full := s.full()
-	if s.found && s.best.score() <= full.score() {
+	if s.found && st.score(s.best) <= st.score(full) {
 		return s.best, nil
 	}
 	return full, nil
 }
 
-// run tries groups of bases, those first that cost the least.
+// run tries groups of bases, those that cost the least to try first.
 func (s *search) run() error {
 	s.tested = make(map[hg.Rev]bool, 8)
 	if !s.st.s.GeneralDelta() {
@@ -129,7 +141,7 @@ func (s *search) full() pick {
 }
 
 // try makes the delta against base and makes it the best if it is good, and
-// shorter than the one before.
+// scores better than the one before.
 func (s *search) try(base hg.Rev) error {
 	base, info, ok, err := s.promising(base)
 	if err != nil || !ok || s.tries == maxTries {
@@ -148,7 +160,7 @@ func (s *search) try(base hg.Rev) error {
 	st.trial.next = chunk.Encode(st.trial.next[:0], d, st.o.Engine, st.o.Level)
 	size := int64(len(st.trial.next))
 	p := pick{base, st.trial.next, chainInfo{info.start, info.deltas + 1, info.bytes + size}}
-	if s.found && p.score() >= s.best.score() || !s.good(base, info, depth, size) {
+	if s.found && st.score(p) >= st.score(s.best) || !s.good(base, info, depth, size) {
 		return nil
 	}
 	st.trial.best, st.trial.next = st.trial.next, st.trial.best
@@ -209,7 +221,10 @@ func (s *search) depth(base hg.Rev, info chainInfo) int {
 
 // settled tells whether the best delta needs no rival.
 func (s *search) settled() bool {
-	return s.short() || s.found && (!s.st.o.Sparse || s.isParent(s.best.base) && int64(len(s.best.chunk)) <= s.len/fullIfOver)
+	if !s.found || !s.st.o.Sparse {
+		return s.found
+	}
+	return s.short() || s.isParent(s.best.base) && int64(len(s.best.chunk)) <= s.len/fullIfOver
 }
 
 func (s *search) isParent(base hg.Rev) bool {
