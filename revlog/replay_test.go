@@ -446,6 +446,9 @@ func compareSizes(t *testing.T, ours, theirs [3]int64) {
 // TestReplay compares with hg on histories that hg makes. VCSD_REPLAY may name a
 // directory of further bundles, to be pushed in the order of their names.
 func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes some repositories")
+	}
 	if _, err := exec.LookPath("hg"); err != nil {
 		t.Skip("no hg")
 	}
