@@ -28,9 +28,9 @@ func (c *serveCmd) openLogs(s *streams, web *config.Web) (*logs, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	l.access = &accessLog{w: access}
-	level := slog.LevelInfo
-	if c.Quiet {
-		level = slog.LevelWarn
+	level := slog.LevelWarn
+	if c.Verbose || c.Debug {
+		level = slog.LevelInfo
 	}
 	l.log = slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))
 	return l, nil

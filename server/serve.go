@@ -52,7 +52,7 @@ type serveCmd struct {
 	Style     string `hidden:""`
 	Subrepos  bool   `short:"S" hidden:""`
 	Quiet     bool   `short:"q" help:"Print nothing but errors."`
-	Verbose   bool   `short:"v" hidden:""`
+	Verbose   bool   `short:"v" help:"Write what happens to the error log, not errors alone."`
 	Debug     bool   `hidden:""`
 	Traceback bool   `hidden:""`
 }
@@ -294,9 +294,7 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 			return errors.Join(err, l.Close())
 		}
 	}
-	if !c.Quiet {
-		announce(s.stdout, scheme, l.Addr(), web, h.mounts)
-	}
+	c.announce(s.stdout, scheme, l.Addr(), web, h.mounts)
 	srv := &http.Server{
 		Handler: logs.access.logged(h.routes()), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
@@ -334,8 +332,13 @@ func listenError(web *config.Web, err error) error {
 	return &hg.Abort{Message: fmt.Sprintf("cannot start server at '%s:%d': %v", web.Address, web.Port, reason)}
 }
 
-// announce prints where the server listens, as hg serve does, and how to clone.
-func announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, ms mounts) {
+// announce prints where the server listens, as hg serve does: not if the port
+// was chosen and nobody asked. Below a root it also tells how to clone.
+func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, ms mounts) {
+	chosen := c.Port != "" && c.Port != "0" && c.Root == ""
+	if c.Quiet || chosen && !c.Verbose {
+		return
+	}
 	tcp := addr.(*net.TCPAddr)
 	bound := web.Address
 	host := web.Address
@@ -345,6 +348,9 @@ func announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, ms mou
 	}
 	base := fmt.Sprintf("%s://%s%s/", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)), web.Prefix)
 	fmt.Fprintf(w, "listening at %s (bound to %s:%d)\n", base, bound, tcp.Port)
+	if c.Root == "" {
+		return
+	}
 	paths, more := ms.list()
 	for i, p := range paths {
 		if i == 10 {
