@@ -55,6 +55,15 @@ type serveCmd struct {
 	Verbose   bool   `short:"v" help:"Write what happens to the error log, not errors alone."`
 	Debug     bool   `hidden:""`
 	Traceback bool   `hidden:""`
+
+	Noninteractive bool   `short:"y" hidden:""`
+	Encoding       string `hidden:""`
+	EncodingMode   string `name:"encodingmode" hidden:""`
+	Pager          string `hidden:""`
+	Time           bool   `hidden:""`
+	Profile        bool   `hidden:""`
+	Hidden         bool   `hidden:""`
+	PrintURL       bool   `name:"print-url" hidden:""`
 }
 
 // Run serves until the context of s ends.
