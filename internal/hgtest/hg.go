@@ -163,11 +163,11 @@ func (h *HG) Verify() {
 }
 
 // describeTemplate says of a changeset all that has to be equal in a clone.
-const describeTemplate = "{node} {p1node} {p2node} {phase} {branch} {manifest} {extras % '{key}={value|stringescape};'} {date|hgdate} {author|stringescape} {desc|stringescape}\n"
+const describeTemplate = "{node} {p1node} {p2node} {phase} {branch} {extras % '{key}={value|stringescape};'} {date|hgdate} {author|stringescape} {desc|stringescape}\n"
 
 // Describe returns everything that stands in a repository and does not depend
-// on revision numbers, for comparison: changesets, bookmarks, and the manifest
-// of every head.
+// on revision numbers, for comparison: changesets (whose nodes
+// vouch for all files) and bookmarks.
 func (h *HG) Describe() string {
 	h.t.Helper()
 	lines := strings.SplitAfter(h.Run("log", "-r", "all()", "-T", describeTemplate), "\n")
