@@ -25,7 +25,11 @@ type decision struct {
 	result     int       // of the last changegroup, as hg counts it
 	replyParts []ReplyPart
 	output     strings.Builder
+	total      counts
 }
+
+// counts are what all changegroups of a push brought, for the last sentence.
+type counts struct{ groups, changesets, changes, files, heads int }
 
 // decide runs the ops of a push against p. On an error p is as it was, and
 // the decision holds what had been said until then.
@@ -34,10 +38,12 @@ func decide(p *pending, push *staged, publishing bool) (*decision, error) {
 	for _, o := range push.ops {
 		if err := o.decide(p, d); err != nil {
 			p.rollback()
+			d.sayAbort()
 			return d, err
 		}
 	}
 	p.keep()
+	d.sayTotal()
 	return d, nil
 }
 
@@ -120,12 +126,13 @@ func (o addGroup) decide(p *pending, d *decision) error {
 		}
 	}
 	d.result = groupResult(heads)
-	d.say(g, p.Len()-first, heads)
+	d.output.WriteString(addingText)
+	d.total.add(g, p.Len()-first, heads)
 	if o.partID != "" {
 		d.replyParts = append(d.replyParts, ReplyPart{Type: "reply:changegroup", Params: []Param{
 			{"in-reply-to", o.partID}, {"return", strconv.Itoa(d.result)},
 		}})
-		d.replyOutput(o.partID)
+		d.replyOutput(Param{"in-reply-to", o.partID})
 	}
 	return nil
 }
@@ -202,21 +209,45 @@ func groupResult(heads int) int {
 	return heads + 1
 }
 
-// say writes what hg writes about a changegroup.
-func (d *decision) say(g group, changesets, heads int) {
-	d.output.WriteString("adding changesets\nadding manifests\nadding file changes\n")
-	fmt.Fprintf(&d.output, "added %d changesets with %d changes to %d files", changesets, g.changes, g.files)
-	if heads != 0 {
-		fmt.Fprintf(&d.output, " (%+d heads)", heads)
-	}
-	d.output.WriteByte('\n')
+const addingText = "adding changesets\nadding manifests\nadding file changes\n"
+
+func (c *counts) add(g group, changesets, heads int) {
+	c.groups++
+	c.changesets += changesets
+	c.changes += g.changes
+	c.files += g.files
+	c.heads += heads
 }
 
-// replyOutput sends what was said so far in reply to a part.
-func (d *decision) replyOutput(partID string) {
-	d.replyParts = append(d.replyParts, ReplyPart{
-		Type: "output", Params: []Param{{"in-reply-to", partID}}, Payload: []byte(d.output.String()),
-	})
+// sayTotal writes what hg writes when it has added changegroups.
+func (d *decision) sayTotal() {
+	c := &d.total
+	if c.groups == 0 {
+		return
+	}
+	fmt.Fprintf(&d.output, "added %d changesets with %d changes to %d files", c.changesets, c.changes, c.files)
+	if c.heads != 0 {
+		fmt.Fprintf(&d.output, " (%+d heads)", c.heads)
+	}
+	d.output.WriteByte('\n')
+	if d.push.reply.bundle2 {
+		d.replyOutput()
+	}
+}
+
+// sayAbort writes what hg writes when it refuses a push that it has begun to
+// add.
+func (d *decision) sayAbort() {
+	d.replyParts = nil
+	d.output.Reset()
+	if n := d.total.groups; n > 0 {
+		d.output.WriteString(strings.Repeat(addingText, n) + "transaction abort!\nrollback completed\n")
+	}
+}
+
+// replyOutput sends what was said so far, in reply to a part or to the whole.
+func (d *decision) replyOutput(params ...Param) {
+	d.replyParts = append(d.replyParts, ReplyPart{Type: "output", Params: params, Payload: []byte(d.output.String())})
 	d.output.Reset()
 }
 

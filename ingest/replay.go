@@ -65,11 +65,7 @@ func (r *Reply) replayed() *Reply {
 		again.Output += replayedText
 		return &again
 	}
-	line := ReplyPart{Type: "output", Payload: []byte(replayedText)}
-	if n := len(r.Parts); n > 0 {
-		line.Params = r.Parts[n-1].Params[:1] // in-reply-to
-	}
-	again.Parts = append(slices.Clip(r.Parts), line)
+	again.Parts = append(slices.Clip(r.Parts), ReplyPart{Type: "output", Payload: []byte(replayedText)})
 	return &again
 }
 
