@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
 )
 
 // Options tell what a Cache may hold. The zero value holds everything for
@@ -50,6 +51,7 @@ type Cache[K comparable, V any] struct {
 	mu      sync.Mutex // guards all below
 	entries *simplelru.LRU[K, *entry[V]]
 	flights map[flightKey[K]]*flight[V]
+	group   singleflight.Group // runs the flights; calls to it hold mu
 	touches touches[K]
 	stats   Stats
 }
@@ -101,10 +103,10 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, seq uint64, load func(cont
 			c.stats.Misses++
 			first = false
 		}
-		f, own := c.joinLocked(ctx, key, seq, load)
+		f, result, own := c.joinLocked(ctx, key, seq, load)
 		f.waiters++
 		c.mu.Unlock()
-		v, err, retry := c.wait(ctx, f, own)
+		v, err, retry := c.wait(ctx, f, result, own)
 		if !retry {
 			return v, err
 		}
@@ -246,7 +248,7 @@ func (c *Cache[K, V]) refreshLocked(ctx context.Context, key K, seq uint64, e *e
 	if time.Duration(rand.ExpFloat64()*2*float64(e.took)) < left {
 		return
 	}
-	if f, started := c.joinLocked(ctx, key, seq, load); started {
+	if f, _, started := c.joinLocked(ctx, key, seq, load); started {
 		f.refresh = true
 		c.stats.Refreshes++
 	}
