@@ -29,6 +29,10 @@ type Vcsd struct {
 	QuarantineBytes int64 // of all pushes in flight to one repository
 	CacheBytes      int64 // of the indexes of filelogs
 
+	// AdminAddress is where metrics and readiness are served, apart from the
+	// repositories; empty: nowhere.
+	AdminAddress string
+
 	PushSlots int           // pushes received and verified at once
 	PushQueue int           // pushes that wait for a slot
 	QueueWait time.Duration // how long each waits at most
@@ -54,6 +58,7 @@ func (c *Config) Vcsd() (Vcsd, error) {
 		MaxChangesets:   r.atLeast(0, 0, "max-changesets"),
 		QuarantineBytes: r.bytes(0, "quarantine-bytes"),
 		CacheBytes:      r.bytes(0, "cache-bytes"),
+		AdminAddress:    r.string("", "admin-address"),
 		PushSlots:       r.atLeast(1, 64, "push-slots"),
 		PushQueue:       r.atLeast(0, 10_000, "push-queue"),
 		QueueWait:       r.duration(10*time.Minute, "queue-wait"),

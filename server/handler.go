@@ -85,6 +85,8 @@ func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
 
 // command answers a command of the wire protocol.
 func (h *handler) command(w http.ResponseWriter, r *http.Request, p place) {
+	name, _ := wire.Command(r)
+	h.registry.counters.requests.WithLabelValues(name).Inc()
 	repo, err := h.registry.get(r.Context(), p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.notFound(w, r)

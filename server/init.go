@@ -1,8 +1,11 @@
 package server
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 
+	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/store"
 )
@@ -17,5 +20,9 @@ func (c *initCmd) Run(*streams) error {
 	if err != nil {
 		return err
 	}
-	return store.Init(vfs.NewOS(dir))
+	err = store.Init(vfs.NewOS(filepath.Join(dir, ".hg")))
+	if errors.Is(err, fs.ErrExist) {
+		return hg.Abortf("repository %s already exists", c.Dir)
+	}
+	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Unbundle implements wire.Pusher.
-func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (wire.PushReply, error) {
+func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (_ wire.PushReply, err error) {
 	if r.pipeline == nil {
 		return wire.PushReply{}, r.readOnly
 	}
@@ -22,6 +22,8 @@ func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (wi
 		return wire.PushReply{}, err
 	}
 	defer done()
+	start := time.Now()
+	defer func() { r.counters.pushed(err, time.Since(start)) }()
 	reply, err := r.pipeline.Push(ctx, ingest.Request{
 		Body: req.Body, Who: who(req.Peer), HeadsArg: fmt.Sprint(req.Heads),
 		CheckHeads: func(heads []hg.Node) error { return req.Heads.Check(heads, "uploading changes") },

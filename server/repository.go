@@ -28,6 +28,7 @@ type repository struct {
 	conf *repoConf
 
 	admission *admission // of the process
+	counters  *counters  // of the process
 
 	// pipeline takes its pushes; nil if it can't, for the reason readOnly.
 	pipeline *ingest.Pipeline
@@ -43,6 +44,7 @@ type registry struct {
 	filelogs *store.FilelogCache
 	limits   ingest.Limits
 	admit    *admission
+	counters *counters
 	node     string
 	bootID   string
 
@@ -148,7 +150,7 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{path: path, admission: g.admit}
+	r := &repository{path: path, admission: g.admit, counters: g.counters}
 	storeDir := dir
 	if reqs.Shared {
 		if storeDir = reqs.Store; !filepath.IsAbs(storeDir) {

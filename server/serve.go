@@ -86,12 +86,20 @@ func (c *serveCmd) Run(s *streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logs.Close()) }()
+	defer limitGarbage(os.Getenv)()
 	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
 	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, log: logs.log}
+	if a := conf.vcsd.AdminAddress; a != "" {
+		admin, err := h.serveAdmin(a)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, admin.Close()) }()
+	}
 	c.drainTimeout = conf.vcsd.DrainTimeout
 	return c.listen(s, h, &web, logs)
 }
@@ -247,6 +255,7 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Log
 			QuarantineBytes: v.QuarantineBytes, LockWait: lockWait, PublishWait: v.PublishWait,
 		},
 	}
+	g.counters = newCounters(g.filelogs, g.admit)
 	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
 }
 
