@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 
 	"vcsd/hg"
+	"vcsd/internal/vfs"
 	"vcsd/outgoing"
 	"vcsd/store"
 	"vcsd/wire"
@@ -45,6 +47,30 @@ func (v *view) Known(_ context.Context, nodes []hg.Node) ([]bool, error) {
 		_, known[i] = v.Rev(n)
 	}
 	return known, nil
+}
+
+// Lookup implements wire.View.
+func (v *view) Lookup(ctx context.Context, key string) (hg.Node, error) {
+	if key == "." {
+		return v.workingParent()
+	}
+	return v.View.Lookup(ctx, key)
+}
+
+// workingParent returns the first parent of the working directory beside the
+// repository; NullNode if nothing is checked out.
+func (v *view) workingParent() (hg.Node, error) {
+	parents, err := store.WorkingParents(vfs.NewOS(filepath.Join(v.repo.path, ".hg")))
+	if err != nil || len(parents) == 0 {
+		return hg.NullNode, err
+	}
+	if _, ok := v.Rev(parents[0]); ok {
+		return parents[0], nil
+	}
+	if _, ok := v.Changelog().Rev(parents[0]); ok {
+		return hg.NullNode, &hg.UnknownRevision{Name: ".", Filtered: true}
+	}
+	return hg.NullNode, nil // it was stripped away
 }
 
 // BranchMap implements wire.View.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"vcsd/hg"
 )
@@ -10,39 +11,57 @@ import (
 // Lookup finds the changeset that a name stands for, as hg does for names
 // from the wire: "tip", "null", a rev, a whole node, a bookmark, a tag, a
 // branch, the beginning of a node. What is not found or not visible is an
-// *hg.UnknownRevision.
+// *hg.UnknownRevision. The working directory's parent, ".", is not of the store.
 func (v *View) Lookup(ctx context.Context, name string) (hg.Node, error) {
 	cl := v.state.changelog
 	switch name {
 	case "null":
 		return hg.NullNode, nil
-	case "tip", ".":
+	case "tip":
 		return cl.Node(v.Tip()), nil
 	}
 	if r, ok := v.lookupRev(name); ok {
-		if !v.Visible(r) {
-			return hg.NullNode, &hg.UnknownRevision{Name: name, Filtered: true}
-		}
-		return cl.Node(r), nil
+		return v.shown(cl.Node(r), name)
 	}
 	if n, err := hg.ParseNode(name); err == nil {
-		if r, ok := cl.Rev(n); ok {
-			if r != hg.NullRev && !v.Visible(r) {
-				return hg.NullNode, &hg.UnknownRevision{Name: name, Filtered: true}
-			}
-			return n, nil
+		if _, ok := cl.Rev(n); ok {
+			return v.shown(n, name)
 		}
 	}
 	if n, ok, err := v.lookupName(ctx, name); ok || err != nil {
 		return n, err
 	}
-	switch n, count := cl.MatchPrefix(name, v.Visible); count {
+	return v.lookupPrefix(name)
+}
+
+// shown returns a node that is in the changelog, unless it is hidden.
+func (v *View) shown(n hg.Node, name string) (hg.Node, error) {
+	if _, ok := v.Rev(n); !ok {
+		return hg.NullNode, &hg.UnknownRevision{Name: name, Filtered: true}
+	}
+	return n, nil
+}
+
+// lookupPrefix finds the node that begins with a prefix, perhaps behind an "x".
+// hg counts hidden changesets, the null node and the working directory's pseudo
+// node when it decides what is ambiguous.
+func (v *View) lookupPrefix(name string) (hg.Node, error) {
+	prefix := strings.TrimPrefix(name, "x")
+	n, count := v.state.changelog.MatchPrefix(prefix, nil)
+	if len(prefix) < hg.NodeHexLen {
+		for _, pseudo := range []hg.Node{hg.NullNode, hg.WorkingNode} {
+			if strings.HasPrefix(pseudo.String(), prefix) && (count > 0 || pseudo.IsNull()) {
+				count++
+			}
+		}
+	}
+	switch count {
 	case 0:
 		return hg.NullNode, &hg.UnknownRevision{Name: name}
 	case 1:
-		return n, nil
+		return v.shown(n, name)
 	}
-	return hg.NullNode, &hg.UnknownRevision{Name: name, Ambiguous: true}
+	return hg.NullNode, &hg.UnknownRevision{Name: prefix, Ambiguous: true}
 }
 
 // lookupRev reads a rev in decimal, from the end if it is negative.
@@ -57,14 +76,21 @@ func (v *View) lookupRev(name string) (hg.Rev, bool) {
 	return hg.Rev(i), i >= 0 && i < v.Len()
 }
 
+// lookupName asks the namespaces in hg's order. The first one that has the name
+// decides, even if what it names is hidden.
 func (v *View) lookupName(ctx context.Context, name string) (hg.Node, bool, error) {
-	if n, ok := v.state.bookmarks[name]; ok {
-		if r, ok := v.Rev(n); ok && r != hg.NullRev {
-			return n, true, nil
+	n, found := v.state.bookmarks[name]
+	if !found {
+		tags, err := v.tags(ctx)
+		if err != nil {
+			return hg.NullNode, false, err
 		}
+		n = tags[name].node
+		found = !n.IsNull()
 	}
-	if n, ok, err := v.tag(ctx, name); ok || err != nil {
-		return n, ok, err
+	if found {
+		_, ok := v.Rev(n)
+		return n, ok, nil
 	}
 	if r, ok := v.BranchTip(name); ok {
 		return v.state.changelog.Node(r), true, nil

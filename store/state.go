@@ -25,6 +25,7 @@ type state struct {
 	phases    *PhaseMap
 	bookmarks map[string]hg.Node
 	filtered  *dag.Set // revs not shown to clients: secret or hidden; nil if none
+	obsolete  *dag.Set // obsolete revs, shown or not; nil if none
 	heads     []hg.Rev // visible heads, ascending
 	branches  branchView
 	tags      tagCache
@@ -109,7 +110,7 @@ func (r *Repo) fill(st, old *state) (err error) {
 		oldPhases = old.phases
 	}
 	st.phases = NextPhaseMap(oldPhases, st.changelog, roots)
-	if st.filtered, err = r.readFiltered(st); err != nil {
+	if st.filtered, st.obsolete, err = r.readFiltered(st); err != nil {
 		return err
 	}
 	if err := r.extendBranches(st.changelog); err != nil {
@@ -124,7 +125,7 @@ func (r *Repo) fill(st, old *state) (err error) {
 // hidden, so that what is known of old still holds.
 func (s *state) extends(old *state) bool {
 	return old != nil && old.rewrites == s.rewrites && old.filtered == nil && s.filtered == nil &&
-		old.changelog.Len() <= s.changelog.Len()
+		old.obsolete == nil && s.obsolete == nil && old.changelog.Len() <= s.changelog.Len()
 }
 
 // headsAfter returns the visible heads.

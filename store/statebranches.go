@@ -191,10 +191,11 @@ func (t *branchTable) view(st, old *state) branchView {
 }
 
 // addHeads makes the visible changesets from first on heads of their branches.
+// Obsolete ones, visible because of what stands on them, are no heads.
 func (v *branchView) addHeads(st *state, first hg.Rev) {
 	added := make(map[int][]hg.Rev)
 	for r := first; int(r) < len(v.of); r++ {
-		if st.visible(r) {
+		if st.visible(r) && (st.obsolete == nil || !st.obsolete.Has(r)) {
 			i := v.of[r].index()
 			added[i] = append(added[i], r)
 		}

@@ -130,11 +130,11 @@ func (r *Repo) readPhaseRoots() (PhaseRoots, error) {
 }
 
 // readFiltered returns the changesets that clients don't see: hg's view
-// "served", without what is hidden and what is secret. nil means none.
-func (r *Repo) readFiltered(st *state) (*dag.Set, error) {
-	set, err := r.readHidden(st)
-	if err != nil {
-		return nil, err
+// "served", without what is hidden and what is secret; and those that are
+// obsolete, seen or not. nil means none.
+func (r *Repo) readFiltered(st *state) (set, obsolete *dag.Set, err error) {
+	if set, obsolete, err = r.readHidden(st); err != nil {
+		return nil, nil, err
 	}
 	for _, rev := range st.phases.NonPublic() {
 		if st.phases.Phase(rev) >= hg.Secret {
@@ -144,30 +144,32 @@ func (r *Repo) readFiltered(st *state) (*dag.Set, error) {
 			set.Add(rev)
 		}
 	}
-	return set, nil
+	return set, obsolete, nil
 }
 
 // readHidden returns the changesets that are obsolete and that nothing visible
-// stands on; nil if there are none.
-func (r *Repo) readHidden(st *state) (*dag.Set, error) {
+// stands on, and all that are obsolete; nil if there are none.
+func (r *Repo) readHidden(st *state) (hidden, obsolete *dag.Set, err error) {
 	b, err := r.readSmall("store/obsstore")
 	if err != nil || len(b) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	obs, err := ParseObsStore(b)
 	if err != nil {
-		return nil, fmt.Errorf("store/obsstore: %w", err)
+		return nil, nil, fmt.Errorf("store/obsstore: %w", err)
 	}
-	obsolete := ObsoleteRevs(st.changelog, st.phases, obs)
+	if obsolete = ObsoleteRevs(st.changelog, st.phases, obs); obsolete.Len() == 0 {
+		return nil, nil, nil
+	}
 	pinned, err := r.pinned(st)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	hidden := HiddenRevs(st.changelog, st.phases, obsolete, pinned)
+	hidden = HiddenRevs(st.changelog, st.phases, obsolete, pinned)
 	if hidden.Len() == 0 {
-		return nil, nil
+		hidden = nil
 	}
-	return hidden, nil
+	return hidden, obsolete, nil
 }
 
 // pinned returns the changesets that stay visible though they are obsolete.

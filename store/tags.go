@@ -24,20 +24,6 @@ type tagCache struct {
 	tags map[string]tagEntry // guarded by mu; nil until read
 }
 
-// tag returns the visible changeset that a tag stands for.
-func (v *View) tag(ctx context.Context, name string) (hg.Node, bool, error) {
-	tags, err := v.tags(ctx)
-	if err != nil {
-		return hg.NullNode, false, err
-	}
-	e, ok := tags[name]
-	if !ok || e.node.IsNull() {
-		return hg.NullNode, false, nil
-	}
-	_, ok = v.Rev(e.node)
-	return e.node, ok, nil
-}
-
 func (v *View) tags(ctx context.Context) (map[string]tagEntry, error) {
 	c := &v.state.tags
 	c.mu.Lock()
