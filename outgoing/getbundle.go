@@ -44,6 +44,9 @@ type KeyLister func(ctx context.Context, namespace string) ([]bundle2.KeyValue, 
 // hg's; a later one is sent inside the bundle, where there is a way to, and
 // returned.
 func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w io.Writer) error {
+	if err := a.check(); err != nil {
+		return err
+	}
 	sel, heads, err := a.selection(view)
 	if err != nil {
 		return err
@@ -55,6 +58,29 @@ func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w 
 	return b.write(ctx, w)
 }
 
+// check refuses what the client could not read, in hg's words.
+func (a *Args) check() error {
+	if !a.Bundle2 {
+		return nil
+	}
+	if len(a.Caps) == 0 {
+		// The client names no kind of part, not even that of changesets.
+		a.Changegroup = false
+	}
+	if a.Changegroup {
+		if _, err := a.version(); err != nil {
+			return err
+		}
+	}
+	if _, ok := a.Caps["bookmarks"]; a.Bookmarks && !ok {
+		return hg.Abortf("no common bookmarks exchange method")
+	}
+	if a.Phases && !slices.Contains(a.Caps["phases"], "heads") {
+		return hg.Abortf("no common phases exchange method")
+	}
+	return nil
+}
+
 // selection resolves heads and common.
 func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
 	var common []hg.Rev
@@ -64,23 +90,16 @@ func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
 		}
 	}
 	heads := view.HeadRevs()
-	if a.Heads != nil {
-		heads = nil
-		for _, n := range a.Heads {
-			r, ok := view.Rev(n)
-			if !ok {
-				_, exists := view.Changelog().Rev(n)
-				return nil, nil, &hg.UnknownRevision{Name: n.String(), Filtered: exists}
-			}
-			if r != hg.NullRev {
-				heads = append(heads, r)
-			}
+	if a.Heads != nil && (a.Changegroup || a.Phases) {
+		var err error
+		if heads, err = resolve(view, a.Heads); err != nil {
+			return nil, nil, err
 		}
 	}
 	if !a.Changegroup {
 		return newSelection(view, nil, nil), heads, nil
 	}
-	return newSelection(view, common, heads), heads, nil
+	return newSelection(view, common, withoutNull(heads)), heads, nil
 }
 
 // bundleWriter writes the parts of one bundle2.
@@ -120,10 +139,11 @@ func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
 	return b.out.Close()
 }
 
-// version picks the newest changegroup that both sides know.
+// version picks the newest changegroup that both sides know. Clients that know
+// only one name none.
 func (a *Args) version() (changegroup.Version, error) {
-	offered, ok := a.Caps["changegroup"]
-	if !ok {
+	offered := a.Caps["changegroup"]
+	if len(offered) == 0 {
 		return changegroup.V01, nil
 	}
 	for _, v := range []changegroup.Version{changegroup.V02, changegroup.V01} {
@@ -139,9 +159,12 @@ func (b *bundleWriter) changegroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	part, err := b.out.Part("changegroup", true,
-		bundle2.Param{Key: "version", Value: v.String(), Mandatory: true},
-		bundle2.Param{Key: "nbchanges", Value: strconv.Itoa(len(b.sel.revs))})
+	var params []bundle2.Param
+	if len(b.args.Caps["changegroup"]) > 0 {
+		params = bundle2.Mandatory("version", v.String())
+	}
+	params = append(params, bundle2.Advisory("nbchanges", strconv.Itoa(len(b.sel.revs)))...)
+	part, err := b.out.Part("changegroup", true, params...)
 	if err != nil {
 		return err
 	}
@@ -203,10 +226,13 @@ func (b *bundleWriter) phaseHeads() error {
 		byPhase[hg.Public] = b.heads
 	} else {
 		for _, h := range b.heads {
-			p := b.view.Phase(h)
+			p := hg.Public
+			if h != hg.NullRev {
+				p = b.view.Phase(h)
+			}
 			byPhase[p] = append(byPhase[p], h)
 		}
-		byPhase[hg.Public] = append(byPhase[hg.Public], b.publicBelow(byPhase[hg.Draft])...)
+		byPhase[hg.Public] = b.withPublicBelow(byPhase[hg.Public], byPhase[hg.Draft])
 	}
 	var entries []bundle2.PhaseHead
 	for _, p := range []hg.Phase{hg.Public, hg.Draft} {
@@ -223,38 +249,43 @@ func (b *bundleWriter) phaseHeads() error {
 	return err
 }
 
-// publicBelow returns the heads of the public ancestors of drafts.
-func (b *bundleWriter) publicBelow(drafts []hg.Rev) []hg.Rev {
-	if len(drafts) == 0 {
-		return nil
+// withPublicBelow adds to public heads the heads of the public ancestors of
+// drafts, but for those that are below a public head anyway.
+func (b *bundleWriter) withPublicBelow(public, drafts []hg.Rev) []hg.Rev {
+	edge := b.publicEdge(drafts)
+	if len(edge) == 0 {
+		return public
 	}
+	known := withoutNull(public)
+	all := slices.Clone(public)
+	for _, r := range dag.HeadsOf(b.view, slices.Concat(edge, known)) {
+		if !slices.Contains(known, r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// publicEdge returns the public changesets that a walk down from drafts meets
+// first, ascending.
+func (b *bundleWriter) publicEdge(drafts []hg.Rev) []hg.Rev {
 	seen := make(map[hg.Rev]struct{})
-	edge := make(map[hg.Rev]struct{})
+	var edge []hg.Rev
 	stack := slices.Clone(drafts)
 	for len(stack) > 0 {
 		r := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if r == hg.NullRev {
-			continue
-		}
-		if _, ok := seen[r]; ok {
+		if _, ok := seen[r]; ok || r == hg.NullRev {
 			continue
 		}
 		seen[r] = struct{}{}
 		if b.view.Phase(r) == hg.Public {
-			edge[r] = struct{}{}
+			edge = append(edge, r)
 			continue
 		}
 		p1, p2 := b.view.Parents(r)
 		stack = append(stack, p1, p2)
 	}
-	revs := make([]hg.Rev, 0, len(edge))
-	for r := range edge {
-		revs = append(revs, r)
-	}
-	slices.Sort(revs)
-	if len(revs) < 2 {
-		return revs
-	}
-	return dag.HeadsOf(b.view, revs)
+	slices.Sort(edge)
+	return edge
 }

@@ -35,6 +35,9 @@ func changegroupSubset(ctx context.Context, c *call, s *Stream) error {
 	if err != nil {
 		return err
 	}
+	if heads == nil {
+		heads = []hg.Node{} // none, rather than all
+	}
 	return v.Changegroup(ctx, roots, heads, s)
 }
 
@@ -67,8 +70,13 @@ func getBundle(ctx context.Context, c *call, s *Stream) error {
 		return err
 	}
 	args.PartialPull = c.client.partialPull
-	if !args.Bundle2 && !c.features.Bundle1Pull {
-		return errBundle2Required
+	if !args.Bundle2 {
+		if !c.features.Bundle1Pull {
+			return errBundle2Required
+		}
+		if err := onlyBundle1(c.args); err != nil {
+			return err
+		}
 	}
 	err = c.getBundle(ctx, args, s)
 	if err == nil || s.started || !args.Bundle2 {
@@ -84,6 +92,21 @@ func getBundle(ctx context.Context, c *call, s *Stream) error {
 		return errors.Join(err, werr)
 	}
 	return &answeredError{err}
+}
+
+// onlyBundle1 refuses, in hg's words, arguments that a bare changegroup has no
+// place for.
+func onlyBundle1(a Args) error {
+	var extra []string
+	for _, name := range []string{"bookmarks", "cbattempted", "cg", "listkeys", "obsmarkers", "phases", "stream"} {
+		if _, ok := a[name]; ok {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) == 0 {
+		return nil
+	}
+	return hg.Abortf("unsupported getbundle arguments: %s", strings.Join(extra, ", "))
 }
 
 func (c *call) getBundle(ctx context.Context, args GetBundleArgs, s *Stream) error {
