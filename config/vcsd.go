@@ -7,6 +7,10 @@ import "time"
 // the limit. Sizes are in bytes, or with a unit ("10MB"); times are in seconds,
 // or with a unit ("1m30s").
 type Vcsd struct {
+	// Who is who. Without Htpasswd everybody is anonymous.
+	Htpasswd string // file of names and hashed passwords
+	Realm    string // for the question after them, default Mercurial
+
 	State string // directory of the embedded etcd; see --state
 	Node  string // name of this process in records; empty: host and pid
 
@@ -42,6 +46,8 @@ type Vcsd struct {
 func (c *Config) Vcsd() (Vcsd, error) {
 	r := &reader{view: c.trusted, section: "vcsd", locate: true}
 	v := Vcsd{
+		Htpasswd:        r.string("", "htpasswd"),
+		Realm:           r.string("Mercurial", "realm"),
 		State:           r.string("", "state"),
 		Node:            r.string("", "node"),
 		Etcd:            r.list("etcd"),

@@ -8,12 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
+	"vcsd/config"
 	"vcsd/hg"
 	"vcsd/wire"
 )
@@ -22,7 +26,8 @@ import (
 type handler struct {
 	registry *registry
 	mounts   mounts
-	prefix   string // of all paths, "/x" or empty
+	prefix   string         // of all paths, "/x" or empty
+	auth     *authenticator // nil: everybody is anonymous
 	log      *slog.Logger
 }
 
@@ -110,10 +115,22 @@ func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, e
 		return e, err
 	}
 	e.Features = s.features(repo.repo.Requirements())
-	e.Allow = func(perm wire.Permission) error {
-		return wire.Authorize(&s.web, e.Peer.User, r.Method, wire.Secure(r), perm)
+	if e.Peer.User, err = h.auth.user(r); err != nil {
+		return e, err
 	}
+	e.Allow = func(perm wire.Permission) error { return h.authorize(&s.web, e.Peer.User, r, perm) }
 	return e, nil
+}
+
+// authorize checks what [web] allows a user, and asks who it is if that might
+// change the answer.
+func (h *handler) authorize(web *config.Web, user string, r *http.Request, perm wire.Permission) error {
+	err := wire.Authorize(web, user, r.Method, wire.Secure(r), perm)
+	var status *wire.StatusError
+	if errors.As(err, &status) {
+		return h.auth.challenge(status)
+	}
+	return err
 }
 
 func peer(r *http.Request) wire.Peer {
@@ -144,17 +161,49 @@ func (h *handler) logError(r *http.Request, err error) {
 // repositoryPage answers a person, or a program that asks whether there is
 // something at the address.
 func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place) {
-	if _, err := h.registry.get(r.Context(), p.dir); err != nil {
-		h.notFound(w, r)
+	if err := h.mayRead(r, p.dir); err != nil {
+		h.refusePage(w, r, err)
 		return
 	}
 	address := "http://" + r.Host + h.prefix + "/" + p.prefix
 	page(w, p.prefix, fmt.Sprintf("<p>A Mercurial repository. To get it:</p>\n<pre>hg clone %s</pre>\n", html.EscapeString(address)))
 }
 
-// listing names the repositories.
-func (h *handler) listing(w http.ResponseWriter, _ *http.Request) {
+// mayRead tells whether a request's sender may know of the repository in dir.
+func (h *handler) mayRead(r *http.Request, dir string) error {
+	conf, err := newRepoConf(h.registry.loader, h.registry.conf, filepath.Join(dir, ".hg"), "")
+	if err != nil {
+		return err
+	}
+	s, err := conf.get()
+	if err != nil {
+		return err
+	}
+	user, err := h.auth.user(r)
+	if err != nil {
+		return err
+	}
+	return h.authorize(&s.web, user, r, wire.Read)
+}
+
+func (h *handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
+	var status *wire.StatusError
+	if !errors.As(err, &status) {
+		h.logError(r, err)
+		h.notFound(w, r)
+		return
+	}
+	maps.Copy(w.Header(), status.Header)
+	http.Error(w, status.Reason, status.Code)
+}
+
+// listing names the repositories that the request's sender may read.
+func (h *handler) listing(w http.ResponseWriter, r *http.Request) {
 	paths, more := h.mounts.list()
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		p, ok := h.mounts.find(path)
+		return !ok || h.mayRead(r, p.dir) != nil
+	})
 	var b strings.Builder
 	b.WriteString("<ul>\n")
 	for _, p := range paths {

@@ -93,6 +93,11 @@ func (c *serveCmd) Run(s *streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
 	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, log: logs.log}
+	if conf.vcsd.Htpasswd != "" {
+		if h.auth, err = newAuthenticator(conf.vcsd.Htpasswd, conf.vcsd.Realm); err != nil {
+			return fmt.Errorf("vcsd.htpasswd: %w", err)
+		}
+	}
 	if a := conf.vcsd.AdminAddress; a != "" {
 		admin, err := h.serveAdmin(a)
 		if err != nil {
