@@ -114,7 +114,7 @@ func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, e
 	if err != nil {
 		return e, err
 	}
-	e.Features = s.features(repo.repo.Requirements())
+	e.Features = s.features(repo.repo)
 	if e.Peer.User, err = h.auth.user(r); err != nil {
 		return e, err
 	}

@@ -98,8 +98,11 @@ func (s *settings) levels() map[compression.Engine]int {
 }
 
 // features returns what clients are offered.
-func (s *settings) features(reqs store.Requirements) *wire.Features {
+func (s *settings) features(repo *store.Repo) *wire.Features {
+	reqs := repo.Requirements()
 	return &wire.Features{
+		CloneBundles: repo.HasCloneBundles(),
+
 		HeaderLen: s.server.MaxHTTPHeaderLen,
 		PostArgs:  s.exchange.PostArgs,
 		Engines:   s.engines,

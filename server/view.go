@@ -194,4 +194,4 @@ func (v *view) StreamOut(context.Context, *wire.Stream) error {
 }
 
 // CloneBundles implements wire.View.
-func (v *view) CloneBundles(context.Context) ([]byte, error) { return nil, nil }
+func (v *view) CloneBundles(context.Context) ([]byte, error) { return v.repo.repo.CloneBundles() }

@@ -75,6 +75,20 @@ func (r *Repo) readSmall(name string) ([]byte, error) {
 	return b, err
 }
 
+// cloneBundlesName lists bundles that clients may start a clone from, one a
+// line with its attributes (hg help -e clonebundles). People write it.
+const cloneBundlesName = "clonebundles.manifest"
+
+// CloneBundles returns the list of clone bundles as it is; empty if there is
+// none.
+func (r *Repo) CloneBundles() ([]byte, error) { return r.readSmall(cloneBundlesName) }
+
+// HasCloneBundles tells whether there is such a list.
+func (r *Repo) HasCloneBundles() bool {
+	_, err := r.fs.Stat(cloneBundlesName)
+	return err == nil
+}
+
 // fncacheName is the list of filelogs, relative to .hg.
 const fncacheName = "store/fncache"
 
