@@ -58,19 +58,16 @@ func (v *view) Lookup(ctx context.Context, key string) (hg.Node, error) {
 }
 
 // workingParent returns the first parent of the working directory beside the
-// repository; NullNode if nothing is checked out.
+// repository, hidden or not as hg does; NullNode if nothing is checked out.
 func (v *view) workingParent() (hg.Node, error) {
 	parents, err := store.WorkingParents(vfs.NewOS(filepath.Join(v.repo.path, ".hg")))
 	if err != nil || len(parents) == 0 {
 		return hg.NullNode, err
 	}
-	if _, ok := v.Rev(parents[0]); ok {
-		return parents[0], nil
+	if _, ok := v.Changelog().Rev(parents[0]); !ok {
+		return hg.NullNode, nil // it was stripped away
 	}
-	if _, ok := v.Changelog().Rev(parents[0]); ok {
-		return hg.NullNode, &hg.UnknownRevision{Name: ".", Filtered: true}
-	}
-	return hg.NullNode, nil // it was stripped away
+	return parents[0], nil
 }
 
 // BranchMap implements wire.View.
@@ -166,7 +163,7 @@ func (v *view) GetBundle(ctx context.Context, args wire.GetBundleArgs, w *wire.S
 	return outgoing.GetBundle(ctx, v.View, outgoing.Args{
 		Heads: args.Heads, Common: args.Common, Bundle2: args.Bundle2, Caps: args.Caps,
 		Changegroup: args.Changegroup, Phases: args.Phases, Bookmarks: args.Bookmarks, ListKeys: args.ListKeys,
-		Publishing: v.repo.publishing(),
+		Publishing: v.repo.publishing(), Stream: args.Stream, StreamAllowed: v.streamAllowed(),
 	}, v.keyValues, w)
 }
 
@@ -189,8 +186,14 @@ func (v *view) Changegroup(ctx context.Context, roots, heads []hg.Node, w *wire.
 }
 
 // StreamOut implements wire.View.
-func (v *view) StreamOut(context.Context, *wire.Stream) error {
-	return hg.Abortf("stream clones are not offered")
+func (v *view) StreamOut(ctx context.Context, w *wire.Stream) error {
+	return outgoing.StreamV1(ctx, v.View, w)
+}
+
+// streamAllowed tells whether the store's files may be sent as they are.
+func (v *view) streamAllowed() bool {
+	s, err := v.repo.conf.get()
+	return err == nil && s.streamAllowed(v.View)
 }
 
 // CloneBundles implements wire.View.
