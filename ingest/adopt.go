@@ -70,7 +70,7 @@ func (p *Pipeline) touchedOutside(view *store.View) (*journal.Touched, error) {
 	n := tip.ChangelogLen
 	cl := view.Changelog()
 	if tip.Seq == 0 || n > cl.Len() || cl.Node(hg.Rev(n-1)) != tip.Node || cl.Len()-n > maxAdoptedChangesets {
-		files, err := storeFiles(p.repo.FS(), "store", nil)
+		files, err := storeFiles(p.fs, "store", nil)
 		return journal.TouchedFiles(append(files, p.repo.BookmarksPath())...), err
 	}
 	files := []string{

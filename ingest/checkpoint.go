@@ -120,7 +120,7 @@ func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journa
 	if err := p.failure(); err != nil {
 		return err // after a failed sync another one proves nothing
 	}
-	err := journal.SyncTouched(ctx, p.repo.FS(), touched)
+	err := journal.SyncTouched(ctx, p.fs, touched)
 	var sync *journal.SyncError
 	if errors.As(err, &sync) {
 		return p.fail(err)
@@ -128,9 +128,9 @@ func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journa
 	if err != nil || linked.Seq == 0 {
 		return err
 	}
-	applied, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	applied, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil || applied.Seq >= linked.Seq {
 		return err // another process may be ahead
 	}
-	return journal.WriteApplied(p.repo.FS(), appliedFile, linked)
+	return journal.WriteApplied(p.fs, appliedFile, linked)
 }

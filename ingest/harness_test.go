@@ -58,20 +58,24 @@ func emptyRepo(t testing.TB) *vfs.Mem {
 }
 
 func (n *node) open() error {
-	repo, err := store.Open(n.fs, store.Options{})
-	if err != nil {
-		return err
-	}
-	n.repo, n.client = repo, n.cluster.Client(refs.Options{Node: "test"})
-	n.p, err = Open(context.Background(), repo, Options{
+	n.client = n.cluster.Client(refs.Options{Node: "test"})
+	o := Options{
 		Refs: n.client, RepoID: "repo", Node: "test", Log: slog.New(slog.DiscardHandler), Limits: n.limits,
 		BootID: n.boot, Publishing: func() bool { return n.publishing },
-	})
-	if err != nil {
-		err = errors.Join(err, n.client.Close(), repo.Close())
-		n.repo = nil
 	}
-	return err
+	if err := Recover(context.Background(), n.fs, o); err != nil {
+		return errors.Join(err, n.client.Close())
+	}
+	repo, err := store.Open(n.fs, store.Options{})
+	if err != nil {
+		return errors.Join(err, n.client.Close())
+	}
+	n.p, err = Open(context.Background(), repo, o)
+	if err != nil {
+		return errors.Join(err, n.client.Close(), repo.Close())
+	}
+	n.repo = repo
+	return nil
 }
 
 func (n *node) mustOpen() {

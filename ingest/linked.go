@@ -22,11 +22,11 @@ const appliedFile = vcsdDir + "/applied"
 
 // readLinked returns the last record whose writes the store's files have.
 func (p *Pipeline) readLinked() (journal.ID, error) {
-	linked, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	linked, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil {
 		return linked, err
 	}
-	b, err := vfs.ReadFile(p.repo.FS(), linkedFile, 4096)
+	b, err := vfs.ReadFile(p.fs, linkedFile, 4096)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return linked, err
 	}
@@ -59,7 +59,7 @@ func parseLinked(line, bootID string) journal.ID {
 
 func (p *Pipeline) writeLinked(id journal.ID) error {
 	line := fmt.Sprintf("%s %d %s\n", p.bootID, id.Seq, id.Digest)
-	return vfs.WriteAtomic(p.repo.FS(), linkedFile, []byte(line), false)
+	return vfs.WriteAtomic(p.fs, linkedFile, []byte(line), false)
 }
 
 // BootID names this run of the machine.

@@ -32,7 +32,8 @@ type Options struct {
 
 // A Pipeline takes the pushes of one repository.
 type Pipeline struct {
-	repo       *store.Repo
+	fs         vfs.FS      // rooted at .hg
+	repo       *store.Repo // nil while Recover is at work
 	refs       refs.Store
 	id         refs.RepoID
 	node       string
@@ -67,15 +68,35 @@ const (
 	journalDir    = vcsdDir + "/journal"
 )
 
+// Recover brings the files of a repository up to the published tip, before
+// anybody reads them: after a power cut they may be in pieces, and the journal
+// has what they lack. fsys is rooted at .hg. It is called before store.Open.
+func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
+	there, err := vfs.Exists(fsys, journalDir)
+	if err != nil || !there {
+		return err
+	}
+	p := newPipeline(fsys, o)
+	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
+		return err
+	}
+	return p.catchUp(ctx, openWait)
+}
+
+func newPipeline(fsys vfs.FS, o Options) *Pipeline {
+	return &Pipeline{
+		fs: fsys, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: o.Limits.withDefaults(),
+		publishing: o.Publishing, bootID: o.BootID,
+		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
+	}
+}
+
 // Open brings the repository up to the published tip and starts its pipeline.
 // While a local hg holds the store's lock that is left to the first push, as
 // readers must not wait. The caller closes the Pipeline.
 func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
-	p := &Pipeline{
-		repo: repo, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: o.Limits.withDefaults(),
-		publishing: o.Publishing, bootID: o.BootID,
-		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
-	}
+	p := newPipeline(repo.FS(), o)
+	p.repo = repo
 	if err := p.openDirs(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +117,7 @@ func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 // Order: the journal's directories are durable before anything is published.
 // Somebody else may have made the upper one and not synced it.
 func (p *Pipeline) openDirs(ctx context.Context) (err error) {
-	fsys := p.repo.FS()
+	fsys := p.fs
 	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (p *Pipeline) setTip(t refs.Tip) {
 func (p *Pipeline) lockStore(ctx context.Context, wait time.Duration) (unlock func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return store.Lock(ctx, p.repo.FS(), store.LockName)
+	return store.Lock(ctx, p.fs, store.LockName)
 }
 
 func isLockHeld(err error) bool {
@@ -124,7 +124,7 @@ func (p *Pipeline) confirmTip(ctx context.Context) error {
 // noteLinked makes the checkpointer sync what other processes linked before it
 // says that all up to linked is durable: they may be gone.
 func (p *Pipeline) noteLinked(linked journal.ID) error {
-	from, _, err := journal.ReadApplied(p.repo.FS(), appliedFile)
+	from, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil {
 		return err
 	}

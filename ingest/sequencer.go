@@ -228,7 +228,7 @@ func (p *Pipeline) decideBatch(view *store.View, batch []*readyPush) (b *decided
 // reserve claims the space that a record's writes need, so that a full disk is
 // noticed while the push can still be refused.
 func (p *Pipeline) reserve(rec *journal.Record) error {
-	return classify(p.journal.Reserve(rec, p.repo.FS()))
+	return classify(p.journal.Reserve(rec, p.fs))
 }
 
 // publishRecord makes a record durable, publishes it and links it.
@@ -304,8 +304,8 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 // a failed sync is final (I8).
 func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []string, o journal.ApplyOptions) error {
 	id := journal.ID{Seq: rec.Seq, Digest: digest}
-	err := p.repo.Exclusive(rec.Seq, func() ([]string, error) {
-		touched, err := p.journal.Apply(rec, p.repo.FS(), o)
+	err := p.exclusive(rec.Seq, func() ([]string, error) {
+		touched, err := p.journal.Apply(rec, p.fs, o)
 		if err != nil {
 			p.checkpoint.touch(touched)
 			return nil, err
@@ -323,6 +323,15 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 	}
 	p.log.Error("record not linked", "seq", rec.Seq, "error", err)
 	return err
+}
+
+// exclusive shows readers what f links, once it is done.
+func (p *Pipeline) exclusive(seq uint64, f func() (filelogs []string, err error)) error {
+	if p.repo == nil {
+		_, err := f()
+		return err
+	}
+	return p.repo.Exclusive(seq, f)
 }
 
 // leases returns the leases of all pushes of the batch.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,8 @@ import (
 // A file's bytes are durable after Sync of the file, its name after SyncDir of
 // the directory; neither implies the other.
 type Mem struct {
+	dev uint64 // constant: tells it from others of this process
+
 	mu       sync.Mutex // guards all below and every memNode
 	root     *memNode
 	lastIno  uint64
@@ -29,9 +32,12 @@ type Mem struct {
 
 var _ FS = (*Mem)(nil)
 
+// memDevs counts the file systems.
+var memDevs atomic.Uint64
+
 // NewMem returns an empty file system.
 func NewMem() *Mem {
-	m := &Mem{locks: make(map[*memNode]*memLock)}
+	m := &Mem{dev: memDevs.Add(1), locks: make(map[*memNode]*memLock)}
 	m.root = m.newNodeLocked(fs.ModeDir | 0o755)
 	m.root.nlink = 1
 	return m
@@ -54,6 +60,7 @@ func (m *Mem) Kill() {
 
 // memNode is a file, a directory or a symbolic link.
 type memNode struct {
+	dev    uint64
 	ino    uint64
 	mode   fs.FileMode
 	nlink  int
@@ -82,7 +89,7 @@ func (n *memNode) info() Info {
 		Mode:       n.mode,
 		ModTime:    n.mtime,
 		ChangeTime: n.ctime,
-		Dev:        1,
+		Dev:        n.dev,
 		Ino:        n.ino,
 		Nlink:      uint64(n.nlink),
 	}
@@ -95,7 +102,7 @@ func (n *memNode) info() Info {
 func (m *Mem) newNodeLocked(mode fs.FileMode) *memNode {
 	m.lastIno++
 	now := time.Now()
-	n := &memNode{ino: m.lastIno, mode: mode, mtime: now, ctime: now}
+	n := &memNode{dev: m.dev, ino: m.lastIno, mode: mode, mtime: now, ctime: now}
 	if mode.IsDir() {
 		n.entries = make(map[string]*memNode)
 		n.durableEntries = make(map[string]*memNode)
