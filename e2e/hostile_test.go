@@ -25,14 +25,15 @@ import (
 type target struct {
 	*site
 	root  *hgtest.Changeset
-	store map[string]string
+	store map[string]string // hash of each file
+	heads string
 }
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
 	g := &target{site: newSite(t), root: hgtest.NewChangeset(nil, "", "root", map[string]string{"f": "root\n"})}
 	g.mustPush(t, hgtest.PushParts(nil, hgtest.ChangegroupOf(g.root))...)
-	g.store = g.storeFiles(t)
+	g.store, g.heads = g.storeFiles(t), fmt.Sprint(g.client.Heads())
 	return g
 }
 
@@ -94,12 +95,14 @@ func (g *target) checkUntouched(t *testing.T) {
 	if left := g.quarantined(t); len(left) > 0 {
 		t.Errorf("left in quarantine: %v", left)
 	}
-	if got := g.storeFiles(t); fmt.Sprint(got) != fmt.Sprint(g.store) {
-		t.Errorf("store changed: %v, was %v", got, g.store)
+	heads, store := fmt.Sprint(g.client.For(t).Heads()), g.storeFiles(t)
+	if heads != g.heads {
+		t.Errorf("heads = %v, want %v", heads, g.heads)
 	}
-	if got := g.client.Heads(); len(got) != 1 || got[0] != g.root.Node() {
-		t.Errorf("heads = %v, want %v", got, g.root.Node())
+	if fmt.Sprint(store) != fmt.Sprint(g.store) {
+		t.Errorf("store changed: %v, was %v", store, g.store)
 	}
+	g.heads, g.store = heads, store // so that one fault is told once
 }
 
 // unknownNode is a node that no repository of these tests has.
@@ -163,7 +166,7 @@ func TestBadChangesets(t *testing.T) {
 	g := newTarget(t)
 	for _, tt := range badChangesets {
 		t.Run(tt.name, func(t *testing.T) {
-			c := hgtest.NewChangeset(g.root, "", "bad", map[string]string{"f": "new text of f\n"})
+			c := hgtest.NewChangeset(g.root, "", "bad", map[string]string{"f": "text of f with " + tt.name + "\n"})
 			tt.spoil(c)
 			g.refuses(t, hgtest.Bundle2(hgtest.PushParts(nil, hgtest.ChangegroupOf(c))...))
 		})

@@ -240,7 +240,7 @@ type Reply struct {
 	Return int    // of the changegroup: heads added + 1, or heads removed - 1; 0 for no changegroup
 	Output string // what the user is shown
 	Error  string // type of the error part, as abort or pushraced; empty if there is none
-	Reason string // message of the error
+	Reason string // message of the error; for unsupportedcontent the part and its parameters
 }
 
 // ParseReply decodes the answer to a bundle2 push.
@@ -265,8 +265,17 @@ func ParseReply(a *Answer) (Reply, error) {
 			}
 		case strings.HasPrefix(kind, "error:"):
 			r.Error = strings.TrimPrefix(kind, "error:")
-			r.Reason, _ = p.Param("message")
+			r.Reason = reason(&p)
 		}
 	}
 	return r, nil
+}
+
+func reason(p *Part) string {
+	if message, ok := p.Param("message"); ok {
+		return message
+	}
+	kind, _ := p.Param("parttype")
+	params, _ := p.Param("params")
+	return strings.TrimSpace(kind + " " + strings.ReplaceAll(params, "\x00", " "))
 }

@@ -57,6 +57,13 @@ func NewClient(t testing.TB, repoURL string) *Client {
 	return &Client{URL: repoURL, t: t, http: &http.Client{Transport: transport, Timeout: requestTime}}
 }
 
+// For returns c for a subtest.
+func (c *Client) For(t testing.TB) *Client {
+	d := *c
+	d.t = t
+	return &d
+}
+
 // argHeaderBytes is how much of the arguments one X-HgArg header carries: the
 // value that servers announce as httpheader.
 const argHeaderBytes = 1024

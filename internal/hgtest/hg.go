@@ -40,6 +40,13 @@ func New(t testing.TB) *HG {
 	return &HG{Dir: dir, t: t, exe: hgPath(t), env: Env(home, rc)}
 }
 
+// For returns h for a subtest.
+func (h *HG) For(t testing.TB) *HG {
+	c := *h
+	c.t = t
+	return &c
+}
+
 // In returns h moved to dir, which may be relative to h.Dir.
 func (h *HG) In(dir string) *HG {
 	c := *h

@@ -10,8 +10,7 @@ func TestReposAreAsDescribed(t *testing.T) {
 	h := New(t)
 	for _, name := range Repos(t) {
 		t.Run(name, func(t *testing.T) {
-			r := h.In(Repo(t, name))
-			r.t = t
+			r := h.For(t).In(Repo(t, name))
 			if strings.HasPrefix(name, "abandoned") {
 				if out := r.Run("recover", "--no-verify"); !strings.Contains(out, "rolling back interrupted transaction") {
 					t.Errorf("hg does not notice the abandoned transaction: %s", out)
