@@ -70,7 +70,8 @@ const (
 
 // Recover brings the files of a repository up to the published tip, before
 // anybody reads them: after a power cut they may be in pieces, and the journal
-// has what they lack. fsys is rooted at .hg. It is called before store.Open.
+// has what they lack. fsys is rooted at .hg. It is called before store.Open. While
+// a local hg holds the store's lock nothing is done.
 func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
 	there, err := vfs.Exists(fsys, journalDir)
 	if err != nil || !there {
@@ -80,7 +81,11 @@ func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
 	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
 		return err
 	}
-	return p.catchUp(ctx, openWait)
+	if err := p.catchUp(ctx, openWait); !isLockHeld(err) {
+		return err
+	}
+	p.log.WarnContext(ctx, "not recovered: a local hg is at work")
+	return nil
 }
 
 func newPipeline(fsys vfs.FS, o Options) *Pipeline {

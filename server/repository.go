@@ -165,10 +165,18 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 		return nil, err
 	}
 	fsys := vfs.NewOS(storeDir)
-	if r.repo, err = store.Open(fsys, store.Options{Filelogs: g.filelogs, Key: storeDir}); err != nil {
-		return nil, err
+	// Before anybody reads the store: a power cut may have left it in pieces.
+	options, perr := g.pipelineOptions(ctx, r, fsys)
+	if perr == nil {
+		perr = ingest.Recover(ctx, fsys, options)
 	}
-	if r.pipeline, err = g.openPipeline(ctx, r, fsys); err != nil {
+	if r.repo, err = store.Open(fsys, store.Options{Filelogs: g.filelogs, Key: storeDir}); err != nil {
+		return nil, errors.Join(err, perr)
+	}
+	if perr == nil {
+		r.pipeline, perr = ingest.Open(ctx, r.repo, options)
+	}
+	if err := perr; err != nil {
 		r.readOnly = readOnlyReason(err)
 		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", err)
 	}
@@ -193,15 +201,12 @@ func readOnlyReason(err error) error {
 	return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
 }
 
-func (g *registry) openPipeline(ctx context.Context, r *repository, fsys vfs.FS) (*ingest.Pipeline, error) {
+func (g *registry) pipelineOptions(ctx context.Context, r *repository, fsys vfs.FS) (ingest.Options, error) {
 	id, err := repositoryID(ctx, fsys)
-	if err != nil {
-		return nil, err
-	}
-	return ingest.Open(ctx, r.repo, ingest.Options{
+	return ingest.Options{
 		Refs: g.refs, RepoID: id, Node: g.node, Log: g.log.With("repo", r.path),
 		BootID: g.bootID, Limits: g.limits, Publishing: r.publishing,
-	})
+	}, err
 }
 
 // idPath holds the repository's UUID and the identity of the directory it was
