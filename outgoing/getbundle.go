@@ -34,6 +34,10 @@ type Args struct {
 	Bookmarks   bool     // a bookmarks part
 	ListKeys    []string // namespaces, a listkeys part each
 
+	// Stream asks for a stream2 part. StreamAllowed tells whether the server
+	// gives one.
+	Stream, StreamAllowed bool
+
 	Publishing bool // phases.publish of the repository
 }
 
@@ -71,6 +75,10 @@ func (a *Args) check() error {
 		if _, err := a.version(); err != nil {
 			return err
 		}
+	}
+	if a.Stream && !a.StreamAllowed {
+		return &hg.Abort{Message: "stream data requested but server does not allow this feature",
+			Hint: "well-behaved clients should not be requesting stream data from servers not advertising it; the client may be buggy"}
 	}
 	if _, ok := a.Caps["bookmarks"]; a.Bookmarks && !ok {
 		return hg.Abortf("no common bookmarks exchange method")
@@ -115,6 +123,11 @@ type bundleWriter struct {
 func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
 	if b.out, err = bundle2.NewWriter(w, bundle2.WriterOptions{}); err != nil {
 		return err
+	}
+	if b.args.Stream {
+		if err := b.stream(ctx); err != nil {
+			return err
+		}
 	}
 	if len(b.sel.revs) > 0 {
 		if err := b.changegroup(ctx); err != nil {
@@ -168,14 +181,19 @@ func (b *bundleWriter) changegroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := writeChangegroup(ctx, b.sel, changegroup.NewWriter(part, v), v); err != nil {
-		// The client must not take what it has for the whole.
-		if abortErr := part.Abort(&hg.Abort{Message: message(err)}); abortErr != nil {
-			return fmt.Errorf("%w (not told to the client: %w)", err, abortErr)
-		}
-		return err
+	return b.finishPart(part, writeChangegroup(ctx, b.sel, changegroup.NewWriter(part, v), v))
+}
+
+// finishPart ends a part whose payload was written, or tells the client that
+// err kept it from being: it must not take what it has for the whole.
+func (b *bundleWriter) finishPart(part *bundle2.PartWriter, err error) error {
+	if err == nil {
+		return part.Close()
 	}
-	return part.Close()
+	if abortErr := part.Abort(&hg.Abort{Message: message(err)}); abortErr != nil {
+		return fmt.Errorf("%w (not told to the client: %w)", err, abortErr)
+	}
+	return err
 }
 
 // message is what a client is told of an error in the middle of a bundle.

@@ -114,7 +114,12 @@ func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, e
 	if err != nil {
 		return e, err
 	}
-	e.Features = s.features(repo.repo)
+	v, err := repo.repo.View(r.Context())
+	if err != nil {
+		return e, err
+	}
+	e.Features = s.features(v)
+	v.Close()
 	if e.Peer.User, err = h.auth.user(r); err != nil {
 		return e, err
 	}

@@ -97,11 +97,22 @@ func (s *settings) levels() map[compression.Engine]int {
 	return levels
 }
 
-// features returns what clients are offered.
-func (s *settings) features(repo *store.Repo) *wire.Features {
+// streamAllowed tells whether the store's files may be sent as they are. They
+// hold hidden changesets too, and a client could not tell without the markers.
+func (s *settings) streamAllowed(v *store.View) bool {
+	return s.server.Uncompressed && !v.HasMarkers() && (v.AllVisible() || s.server.UncompressedAllowSecret)
+}
+
+// features returns what clients of a repository are offered.
+func (s *settings) features(v *store.View) *wire.Features {
+	repo := v.Repo()
 	reqs := repo.Requirements()
+	stream := s.streamAllowed(v)
 	return &wire.Features{
 		CloneBundles: repo.HasCloneBundles(),
+
+		StreamOut: stream, StreamRequirements: reqs.Streamed(), StreamPreferred: s.server.PreferUncompressed,
+		Bundle2Stream: stream && s.server.Bundle2Stream,
 
 		HeaderLen: s.server.MaxHTTPHeaderLen,
 		PostArgs:  s.exchange.PostArgs,

@@ -109,6 +109,13 @@ func (v *View) NonPublic() []hg.Rev { return v.state.phases.NonPublic() }
 // The slice is read-only.
 func (v *View) DraftRoots() []hg.Rev { return v.state.phases.roots[hg.Draft] }
 
+// PhaseRoots returns the roots of all phases above public, as a phaseroots
+// file has them.
+func (v *View) PhaseRoots() PhaseRoots { return v.state.phases.Roots() }
+
+// HasMarkers tells whether the repository has obsolescence markers.
+func (v *View) HasMarkers() bool { return v.state.print.obsStore.size > 0 }
+
 // Bookmark returns where a bookmark stands; NullNode if there is none.
 func (v *View) Bookmark(name string) hg.Node { return v.state.bookmarks[name] }
 

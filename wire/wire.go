@@ -53,7 +53,7 @@ type View interface {
 	Changegroup(ctx context.Context, roots, heads []hg.Node, w *Stream) error
 
 	// StreamOut writes the store's files in the version 1 format, from the line
-	// with their count and size on.
+	// with the code 0 on.
 	StreamOut(ctx context.Context, w *Stream) error
 
 	// CloneBundles returns the manifest of bundles that clients may start from,
