@@ -58,7 +58,9 @@ func (c *checkpointer) wait() error {
 func (c *checkpointer) note(id journal.ID, touched *journal.Touched) {
 	c.mu.Lock()
 	c.mergeLocked(touched)
-	c.linked = id
+	if id.Seq > c.linked.Seq {
+		c.linked = id
+	}
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:

@@ -306,3 +306,7 @@ func writeFile(t testing.TB, fsys vfs.FS, name, data string) {
 		t.Fatal(err)
 	}
 }
+
+var refsOptions = refs.Options{Node: "test"}
+
+func newMemory() *refs.Memory { return refs.NewMemory() }

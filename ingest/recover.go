@@ -51,8 +51,8 @@ func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if linked == tipID(tip) && p.checkpoint.noted() == linked && exists == (linked.Seq > 0) {
-		return nil
+	if exists && linked == tipID(tip) || !exists && linked.Seq == 0 {
+		return p.noteLinked(linked)
 	}
 	unlock, err := p.lockStore(ctx, wait)
 	if err != nil {
@@ -124,6 +124,9 @@ func (p *Pipeline) confirmTip(ctx context.Context) error {
 // noteLinked makes the checkpointer sync what other processes linked before it
 // says that all up to linked is durable: they may be gone.
 func (p *Pipeline) noteLinked(linked journal.ID) error {
+	if p.checkpoint.noted() == linked {
+		return nil
+	}
 	from, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil {
 		return err

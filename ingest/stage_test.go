@@ -183,7 +183,7 @@ func TestTruncated(t *testing.T) {
 		hgtest.Part{Type: "PHASE-HEADS", Payload: phaseEntry(hg.Public, c[1].Node())},
 		hgtest.Part{Type: "BOOKMARKS", Payload: bookmarkEntry("m", c[1].Node())})
 	bundle := hgtest.Bundle2(parts...)
-	for i := range bundle {
+	for i := 0; i < len(bundle); i += crashStride {
 		if checkRefused(t, n, before, bundle[:i], ""); t.Failed() {
 			t.Fatalf("after %d of %d bytes", i, len(bundle))
 		}

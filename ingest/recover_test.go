@@ -1,0 +1,223 @@
+package ingest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vcsd/internal/hgtest"
+	"vcsd/internal/vfs"
+	"vcsd/internal/vfs/errfs"
+	"vcsd/wire"
+)
+
+// publishOnly pushes, and the process dies before anything is linked: at the
+// first change of a file of the store.
+func publishOnly(t *testing.T, n *node, bundle []byte) {
+	t.Helper()
+	real := n.fs
+	for k := 0; ; k++ {
+		tip := n.tipSeq()
+		before := storeContent(t, real)
+		fsys := errfs.CutNth(real, k, errfs.Changes...)
+		n.fs = fsys
+		if err := n.open(); err == nil {
+			_, _ = n.try(bundle)
+			_ = n.stop()
+		}
+		n.fs = real
+		if m, ok := real.(*vfs.Mem); ok {
+			m.Kill()
+		}
+		if n.tipSeq() > tip {
+			if after := storeContent(t, real); len(after) != len(before) || after["store/00changelog.i"] != before["store/00changelog.i"] {
+				t.Fatalf("operation %d: something was linked", k)
+			}
+			return
+		}
+		if !fsys.Fired() {
+			t.Fatal("no operation leaves the push published and not linked")
+		}
+	}
+}
+
+// tipSeq returns the published seq.
+func (n *node) tipSeq() uint64 {
+	n.t.Helper()
+	c := n.cluster.Client(refsOptions)
+	defer c.Close()
+	tip, _, err := c.Tip(n.t.Context(), "repo")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return tip.Seq
+}
+
+// The records of a process that was killed are synced before the checkpoint of
+// the next one passes them: a power cut after that loses nothing.
+func TestPowerCutAfterKill(t *testing.T) {
+	c := chain(nil, "", "c", 4)
+	n := newNode(t)
+	n.push(pushOf(c[0]))
+	n.close()
+	mem := n.fs.(*vfs.Mem)
+
+	// Linked, but not synced: the power of the first process goes right after
+	// its answer. Another cut would lose its files.
+	cut := errfs.CutNth(mem, 0, errfs.Sync)
+	for k := 0; ; k++ {
+		cut = errfs.CutNth(mem, k, errfs.Sync)
+		n.fs = cut
+		if err := n.open(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := n.try(pushOf(c[1]))
+		_ = n.stop()
+		mem.Kill()
+		if err == nil {
+			break
+		}
+	}
+	if !strings.Contains(cut.Where(), "store/") {
+		t.Fatalf("cut at %s, want a file of the store", cut.Where())
+	}
+	n.fs = mem
+	n.mustOpen()
+	n.push(pushOf(c[2]))
+	n.close() // with a checkpoint
+
+	n.fs, n.boot = mem.Crash(nil), "boot-2"
+	n.mustOpen()
+	n.push(pushOf(c[3]))
+	if !n.has(c[1].Node(), c[2].Node()) {
+		t.Error("a push that was acknowledged is gone")
+	}
+	toDisk(t, n.fs).Verify()
+}
+
+// So are those of another process that still lives.
+func TestPowerCutWithTwoProcesses(t *testing.T) {
+	c := chain(nil, "", "c", 4)
+	n := newNode(t)
+	m := n.another()
+	n.push(pushOf(c[0]))
+	m.push(pushOf(c[1]))
+	n.push(pushOf(c[2]))
+	mem := n.fs.(*vfs.Mem)
+	n.close()
+	crashed := mem.Crash(nil)
+	m.close()
+	o := &node{t: t, fs: crashed, cluster: n.cluster, publishing: true, boot: "boot-2"}
+	o.mustOpen()
+	defer o.close()
+	o.push(pushOf(c[3]))
+	if v := o.view(); v.Len() != 4 {
+		t.Errorf("%d changesets, want 4", v.Len())
+	}
+	toDisk(t, crashed).Verify()
+}
+
+// A local hg that commits after a crash, before the last push was linked, is a
+// conflict: pushes are refused with reads going on, until its changes are gone.
+func TestLocalChangeAfterCrash(t *testing.T) {
+	h := hgtest.New(t)
+	h.Run("init")
+	n := &node{t: t, fs: vfs.NewOS(filepath.Join(h.Dir, ".hg")), cluster: newMemory(), publishing: true, boot: "boot-1"}
+	defer func() { _ = n.stop() }()
+	c := chain(nil, "", "c", 3)
+	n.mustOpen()
+	n.push(pushOf(c[0]))
+	n.close()
+	publishOnly(t, n, pushOf(c[1]))
+
+	// The lock of the dead process names this one, which lives.
+	os.Remove(filepath.Join(h.Dir, ".hg", "store", "lock"))
+	h.Run("update", "-q", "tip")
+	if err := os.WriteFile(filepath.Join(h.Dir, "local"), []byte("local\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.Run("commit", "-q", "-A", "-m", "local", "-u", "x")
+	h.Verify()
+
+	err := n.open()
+	message, _, known := wire.Explain(err)
+	if err == nil || !known || !strings.Contains(message, "takes no pushes") {
+		t.Fatalf("open after a local commit: %v, told as %q", err, message)
+	}
+	if !strings.Contains(causeOf(errAs(err)).Error(), "strip") {
+		t.Errorf("the log is not told what to do: %v", causeOf(errAs(err)))
+	}
+	h.Verify() // nothing was written
+
+	h.With("extensions.strip=").Run("strip", "-q", "-r", "desc(local)")
+	n.mustOpen()
+	if !n.has(c[1].Node()) {
+		t.Error("the push is not there after the strip")
+	}
+	n.push(pushOf(c[2]))
+	h.Verify()
+}
+
+// errAs finds the error with a cause.
+func errAs(err error) error {
+	var h *hiddenError
+	errors.As(err, &h)
+	return h
+}
+
+func TestLostRefs(t *testing.T) {
+	n := newNode(t)
+	c := chain(nil, "", "c", 2)
+	n.push(pushOf(c[0]))
+	n.close()
+	old := n.cluster
+	n.cluster = newMemory()
+	if err := n.open(); err == nil || !strings.Contains(err.Error(), "no tip") {
+		t.Fatalf("opened with another coordination service: %v", err)
+	}
+	// Another history that happens to be as long.
+	other := newNode(t)
+	other.push(pushOf(chain(nil, "", "other", 1)...))
+	n.cluster = other.cluster
+	if err := n.open(); err == nil {
+		t.Fatal("opened with the tip of another repository")
+	}
+	n.cluster = old
+	n.mustOpen()
+	n.push(pushOf(c[1]))
+}
+
+// A process that fails once to link a record, or anything else, goes on with
+// the next push.
+func TestLinkFailsOnce(t *testing.T) {
+	c := chain(nil, "", "c", 3)
+	for k := 0; ; k++ {
+		n := newNode(t)
+		n.push(pushOf(c[0]))
+		n.close()
+		fsys := errfs.FailNth(n.fs, k, errDisk, errfs.Write, errfs.Create, errfs.Rename)
+		real := n.fs
+		n.fs = fsys
+		if err := n.open(); err != nil {
+			n.fs = real
+			continue
+		}
+		for _, c := range c[1:] {
+			for range 2 {
+				fired := fsys.Fired()
+				_, err := n.try(pushOf(c))
+				if err != nil && (fired || !fsys.Fired()) || err == nil && !n.has(c.Node()) {
+					t.Errorf("%s: push in the same process: %v", fsys.Where(), err)
+				}
+			}
+		}
+		_ = n.stop()
+		n.fs = real
+		if !fsys.Fired() {
+			break
+		}
+	}
+}
+
