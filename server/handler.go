@@ -64,14 +64,16 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 		h.notFound(w, r)
 		return
 	}
-	_, isCommand := wire.Command(r)
+	name, isCommand := wire.Command(r)
 	p, found := h.mounts.find(path)
 	switch {
 	case found && isCommand && p.rest == "":
 		h.command(w, r, p)
-	case found && !isCommand && p.rest == "":
+	case found && name != "" && p.rest == "":
+		h.logError(r, wire.WriteStatus(w, r, &wire.StatusError{Code: http.StatusBadRequest, Reason: "method not found"}))
+	case found && p.rest == "":
 		h.repositoryPage(w, r, p)
-	case path == "" && !isCommand:
+	case path == "" && name == "":
 		h.listing(w, r)
 	default:
 		h.notFound(w, r)
@@ -123,7 +125,12 @@ func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, e
 	if e.Peer.User, err = h.auth.user(r); err != nil {
 		return e, err
 	}
-	e.Allow = func(perm wire.Permission) error { return h.authorize(&s.web, e.Peer.User, r, perm) }
+	e.Allow = func(perm wire.Permission) error {
+		if err := h.authorize(&s.web, e.Peer.User, r, perm); err != nil {
+			return err
+		}
+		return s.hookFault(perm)
+	}
 	return e, nil
 }
 

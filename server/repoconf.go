@@ -1,11 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"vcsd/config"
+	"vcsd/hg"
+	"vcsd/hook"
 	"vcsd/store"
 	"vcsd/wire"
 	"vcsd/wire/compression"
@@ -31,6 +34,7 @@ type settings struct {
 	server   config.Server
 	exchange config.Exchange
 	engines  []compression.Engine // of answers
+	hooks    *hook.Runner
 }
 
 func newRepoConf(loader *config.Loader, base *config.Config, dir, shared string) (*repoConf, error) {
@@ -51,7 +55,7 @@ func (c *repoConf) get() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSettings(conf)
+	s, err := newSettings(conf, filepath.Dir(c.dir))
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +74,8 @@ func (c *repoConf) fingerprint() []config.Info {
 	return prints
 }
 
-func newSettings(conf *config.Config) (s *settings, err error) {
-	s = new(settings)
+func newSettings(conf *config.Config, root string) (s *settings, err error) {
+	s = &settings{hooks: hook.New(conf, root, hook.Options{})}
 	if s.web, err = conf.Web(); err != nil {
 		return nil, err
 	}
@@ -83,6 +87,21 @@ func newSettings(conf *config.Config) (s *settings, err error) {
 	}
 	s.engines, err = wire.EnginesByName(s.server.CompressionEngines)
 	return s, err
+}
+
+// hookFault refuses what hooks are configured for: this server doesn't run
+// them, and one that guards something must not be passed over.
+func (s *settings) hookFault(perm wire.Permission) error {
+	points, what := hook.ReadPoints(), "pulling"
+	if perm == wire.Push {
+		points, what = hook.PushPoints(), "pushing"
+	}
+	for _, p := range points {
+		if s.hooks.Has(p) {
+			return &hg.Abort{Message: fmt.Sprintf("%s is refused: the hook %s is configured, and hooks are not run", what, p)}
+		}
+	}
+	return nil
 }
 
 // levels returns the levels to compress with that are set.
