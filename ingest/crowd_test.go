@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"vcsd/hg"
@@ -472,3 +473,85 @@ func TestLinkedClone(t *testing.T) {
 		t.Errorf("tip of the clone is %s, want 1", got)
 	}
 }
+
+// A mapped changelog that somebody cuts is an error of the push that reads it.
+func TestMappingIsCut(t *testing.T) {
+	h := hgtest.New(t)
+	h.Run("init")
+	n := onDisk(t, h)
+	var c []*hgtest.Changeset
+	var last *hgtest.Changeset
+	for i := range 6 { // enough for an index of its own
+		last = hgtest.NewChangeset(last, "", text(fmt.Sprint(i), 2000), map[string]string{"f": fmt.Sprint(i)})
+		c = append(c, last)
+	}
+	n.push(pushOf(c...))
+	v := n.view()
+	name := filepath.Join(h.Dir, ".hg", "store", "00changelog.i")
+	saved, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 0); err != nil {
+		t.Fatal(err)
+	}
+	err = guarded(func() error {
+		return fmt.Errorf("read %v", newPending(v).node(3))
+	})
+	var fault *vfs.FaultError
+	if !errors.As(err, &fault) {
+		t.Errorf("reading a cut mapping: %v, want a fault", err)
+	}
+	_, err = n.try(pushOf(chain(last, "", "next", 1)...))
+	if err == nil {
+		t.Error("a push on what is gone was accepted")
+	}
+	if err := os.WriteFile(name, saved, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.push(pushOf(chain(last, "", "next", 1)...))
+	h.Verify()
+}
+
+// Pushes end with their clients wherever they are, and leave nothing.
+func TestClientGoesAtEachStage(t *testing.T) {
+	n := newNode(t)
+	base := chain(nil, "", "base", 1)[0]
+	n.push(pushOf(base))
+	for i := range 40 {
+		ctx, cancel := context.WithCancel(context.Background())
+		c := chain(base, "", fmt.Sprint("c", i), 20)
+		var steps atomic.Int64
+		fsys := &countingFS{FS: n.fs, at: func() {
+			if steps.Add(1) == int64(i*3) {
+				cancel()
+			}
+		}}
+		n.close()
+		real := n.fs
+		n.fs = fsys
+		n.mustOpen()
+		_, err := n.p.Push(ctx, Request{Body: bytes.NewReader(pushOf(c...))})
+		cancel()
+		n.close() // waits for what runs
+		n.fs = real
+		n.mustOpen()
+		if there := n.has(c[19].Node()); err == nil && !there {
+			t.Errorf("step %d: answered, and not there", i*3)
+		} else if !there {
+			if left := quarantined(t, n.fs); left != nil {
+				t.Errorf("step %d: left in quarantine: %q", i*3, left)
+			}
+		}
+	}
+}
+
+// countingFS calls at before each file is opened or made.
+type countingFS struct {
+	vfs.FS
+	at func()
+}
+
+func (f *countingFS) Open(name string) (vfs.File, error) { f.at(); return f.FS.Open(name) }
+
+func (f *countingFS) Create(name string) (vfs.File, error) { f.at(); return f.FS.Create(name) }
