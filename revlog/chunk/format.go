@@ -20,9 +20,9 @@ const (
 type Engine uint8
 
 const (
-	None Engine = iota
-	Zlib
-	Zstd
+	None Engine = iota // no compression
+	Zlib               // RFC 1950
+	Zstd               // RFC 8878
 )
 
 func (e Engine) String() string {
