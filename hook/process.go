@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // drain is how long output is waited for that a hook's children may still
@@ -42,6 +46,7 @@ func (r *Runner) process(ctx context.Context, c *command, call Call, out io.Writ
 	// for a password finds no terminal to wait at.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	closeInherited()
 	if err := cmd.Start(); err != nil {
 		return "could not be started: " + err.Error(), ctx.Err()
 	}
@@ -54,6 +59,13 @@ func (r *Runner) process(ctx context.Context, c *command, call Call, out io.Writ
 	}
 	return explain(cmd, err), nil
 }
+
+// closeInherited keeps files that this process inherited open from its parent
+// to itself. Those that it opened are closed in children anyway.
+var closeInherited = sync.OnceFunc(func() {
+	// Kernels before 5.11 can't; a hook then has more open than it needs.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+})
 
 // explain tells how a process ended, in hg's words; nothing if it succeeded.
 // A child that holds the pipe open for longer than drain is no failure.

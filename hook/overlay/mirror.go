@@ -37,16 +37,19 @@ func (v *View) create() error {
 			return err
 		}
 	}
-	if err := v.fs.Symlink(v.pool.lock, v.hg(workingLock)); err != nil {
-		return err
-	}
-	if err := v.fs.Symlink(v.pool.lock, v.hg(storeLock)); err != nil {
-		return err
-	}
 	if err := v.requires(); err != nil {
 		return err
 	}
 	return v.addDir(store)
+}
+
+// lock makes sure that a lock of the View is held.
+func (v *View) lock(name string) error {
+	err := v.fs.Symlink(v.pool.lock, v.hg(name))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // addDir adds a directory of the real store to the View, and what is in it.
@@ -64,7 +67,7 @@ func (v *View) addDir(dir string) error {
 // mirror follows what happened to the repository's names since the last use.
 // Contents need no care, as the names are links.
 func (v *View) mirror() error {
-	if err := v.mirrorOutside(); err != nil {
+	if err := errors.Join(v.mirrorOutside(), v.lock(workingLock), v.lock(storeLock)); err != nil {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(v.dirs)) {

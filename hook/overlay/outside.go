@@ -86,45 +86,32 @@ func (v *View) requires() error {
 	if err != nil {
 		return err
 	}
-	lines := slices.DeleteFunc(strings.SplitAfter(string(b), "\n"), func(line string) bool {
-		line = strings.TrimSpace(line)
-		return line == "shared" || line == "relshared"
-	})
-	return vfs.WriteAtomic(v.fs, v.hg("requires"), []byte(strings.Join(lines, "")), false)
+	names := strings.Fields(string(b))
+	v.hgrcs = []string{v.own("hgrc")}
+	if v.shared("") != v.own("") && slices.Contains(names, "share-safe") {
+		v.hgrcs = []string{v.shared("hgrc"), v.own("hgrc")}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "shared" || name == "relshared" })
+	return vfs.WriteAtomic(v.fs, v.hg("requires"), []byte(strings.Join(names, "\n")+"\n"), false)
 }
 
-// hgrc gives the View the configuration of the repository, that of its share
-// source before its own. hg trusts files by their owner. What the server's user
-// owns is included, so that includes relative to it are found; a file of another
-// user is linked, so that hg sees whose it is.
+// hgrc gives the View the configuration of the repository. hg trusts files by
+// their owner. What the server's user owns is included, so that includes
+// relative to it are found; a file of another user is linked, so that hg sees
+// whose it is.
 func (v *View) hgrc() error {
 	name := v.own("hgrc")
-	in, err := v.fs.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case int(in.UID) != os.Getuid() || !includable(name):
-		if err := v.removeIfThere(v.hg("hgrc")); err != nil {
-			return err
-		}
-		return v.fs.Symlink(name, v.hg("hgrc"))
-	}
-	files := []string{name}
-	if shared := v.shared("hgrc"); shared != name {
-		files = []string{shared, name}
-	}
 	var text string
-	for _, f := range files {
+	for _, f := range v.hgrcs {
 		in, err := v.fs.Stat(f)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return err
-		}
-		if int(in.UID) == os.Getuid() && includable(f) {
+		case int(in.UID) == os.Getuid() && includable(f):
 			text += "%include " + f + "\n"
+		case f == name:
+			return errors.Join(v.removeIfThere(v.hg("hgrc")), v.fs.Symlink(name, v.hg("hgrc")))
 		}
 	}
 	return vfs.WriteAtomic(v.fs, v.hg("hgrc"), []byte(text), false)

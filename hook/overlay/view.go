@@ -15,6 +15,7 @@ type View struct {
 	dir   string // absolute; holds all that belongs to the View
 	root  string // absolute; what hooks run in
 	epoch int
+	hgrcs []string // that hg reads for the repository, in this order
 
 	// dirs are the directories of the real store that the View has, relative to
 	// .hg, with the time of their last change when they were listed; the zero
