@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"vcsd/hg"
 	"vcsd/wire/bundle2"
@@ -30,6 +31,10 @@ type Limits struct {
 	// refused, because clients read no answer before they have sent all. 0
 	// means 16 GiB. The connection of a client that sends more is closed.
 	MaxDrainBytes int64
+
+	// StallTime is how long a client may neither send any of a body nor take
+	// any of a stream. 0 means 5 minutes.
+	StallTime time.Duration
 }
 
 // MaxHeaderBytes is a value for http.Server.MaxHeaderBytes that leaves room for
@@ -41,10 +46,11 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxArgs, 1000)
 	setDefault(&l.MaxBatch, 1000)
 	setDefault(&l.MaxDrainBytes, 16<<30)
+	setDefault(&l.StallTime, 5*time.Minute)
 	return l
 }
 
-func setDefault[T int | int64](v *T, def T) {
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}

@@ -62,6 +62,7 @@ func (e *Endpoint) run(w http.ResponseWriter, r *http.Request, name string, cmd 
 	if err := e.allow(cmd.perm); err != nil {
 		return e.refuse(w, r, limits, err)
 	}
+	limitStalls(w, r, limits.StallTime)
 	client, err := parseClientCaps(r.Header)
 	if err != nil {
 		return e.refuse(w, r, limits, err)
@@ -97,7 +98,7 @@ func (e *Endpoint) stream(ctx context.Context, c *call, cmd command, w http.Resp
 	if err := c.checkArgs(cmd); err != nil {
 		return e.refuse(w, r, c.limits, err)
 	}
-	s := newStream(w, r, c.client, c.features)
+	s := newStream(w, r, c)
 	err := cmd.stream(ctx, c, s)
 	var answered *answeredError
 	if err == nil || errors.As(err, &answered) {

@@ -27,12 +27,13 @@ type Stream struct {
 	size    int64 // of what will be written, -1 if unknown
 
 	started bool
+	out     *stallWriter // to w
 	buf     *bufio.Writer
 	enc     compression.Writer // nil if what is written is sent as it is
 }
 
-func newStream(w http.ResponseWriter, r *http.Request, client clientCaps, f *Features) *Stream {
-	return &Stream{w: w, r: r, client: client, features: f, size: -1}
+func newStream(w http.ResponseWriter, r *http.Request, c *call) *Stream {
+	return &Stream{w: w, r: r, client: c.client, features: c.features, size: -1, out: newStallWriter(w, c.limits.StallTime)}
 }
 
 // Engines returns the engines that the client can decode, best first. It is
@@ -88,14 +89,13 @@ func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	if err := s.start(); err != nil {
 		return 0, err
 	}
-	rf, ok := s.w.(io.ReaderFrom)
-	if !ok || s.enc != nil {
+	if s.enc != nil {
 		return io.Copy(s.sink(), r)
 	}
 	if err := s.buf.Flush(); err != nil {
 		return 0, err
 	}
-	return rf.ReadFrom(r)
+	return s.out.ReadFrom(r)
 }
 
 // Flush sends what was written so far.
@@ -130,7 +130,7 @@ func (s *Stream) start() error {
 		return nil
 	}
 	mediaType, prefix := s.negotiate()
-	s.buf = bufio.NewWriterSize(s.w, streamBuffer)
+	s.buf = bufio.NewWriterSize(s.out, streamBuffer)
 	asIs := s.bare || s.encoded || s.engine == compression.None
 	if !asIs {
 		// Before the header: a level that the engine doesn't have can be told.
@@ -179,5 +179,7 @@ func (s *Stream) finish() error {
 	if s.enc != nil {
 		err = s.enc.Close()
 	}
-	return errors.Join(err, s.buf.Flush())
+	err = errors.Join(err, s.buf.Flush())
+	s.out.done()
+	return err
 }

@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestStalledBody: a client that stops sending is told so and lets go of what
+// its request holds.
+func TestStalledBody(t *testing.T) {
+	for _, tt := range []struct{ name, head, want string }{
+		{"arguments", "POST /?cmd=lookup HTTP/1.1\r\nX-HgArgs-Post: 50\r\nContent-Length: 50\r\n", "application/hg-error"},
+		{"bundle", "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data: nothing was received"},
+		{"refused bundle", "POST /?cmd=unbundle&heads=zz HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			repo := &fakeRepo{readAll: true}
+			s := serve(t, func(*http.Request) *Endpoint {
+				return &Endpoint{Repo: repo, Pusher: repo, Features: testFeatures(), Limits: Limits{StallTime: 20 * time.Millisecond}}
+			})
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, tt.head+"Host: h\r\n\r\nHG10UN and no more"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.Contains(string(answer), tt.want) {
+				t.Errorf("got %q, %v, want %q", answer, err, tt.want)
+			}
+			if err := <-s.errs; err == nil {
+				t.Error("no error to log")
+			}
+		})
+	}
+}
+
+// TestStalledReader: a client that takes nothing of a stream is cut off.
+func TestStalledReader(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.Truncate(64 << 20); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		write func(s *Stream) error
+	}{
+		{"bytes", func(s *Stream) error {
+			piece := make([]byte, 1<<20)
+			for range 64 {
+				if _, err := s.Write(piece); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"file", func(s *Stream) error {
+			_, err := s.ReadFrom(io.NewSectionReader(file, 0, 64<<20))
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			repo := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
+				s.Uncompressed()
+				return tt.write(s)
+			}}
+			s := serve(t, func(*http.Request) *Endpoint {
+				return &Endpoint{Repo: repo, Features: testFeatures(), Limits: Limits{StallTime: 50 * time.Millisecond}}
+			})
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "GET /?"+bundle2Query+" HTTP/1.1\r\nX-HgProto-1: 0.2\r\nHost: h\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-s.errs; !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("got error %v, want that the deadline passed", err)
+			}
+		})
+	}
+}
+
+// TestStallLimits: what a stream's ReadFrom is given arrives whole, a limited
+// beginning too, and the limit counts down.
+func TestStallLimits(t *testing.T) {
+	text := randomText(3*stallPiece/2 + 7)
+	for _, n := range []int64{0, 1, stallPiece, stallPiece + 1, int64(len(text)), int64(len(text)) + 5} {
+		limited := &io.LimitedReader{R: strings.NewReader(text), N: n}
+		repo := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
+			s.Uncompressed()
+			_, err := s.ReadFrom(limited)
+			return err
+		}}
+		s := serveRepo(t, repo, testFeatures())
+		a := s.do(t, "GET", bundle2Query, http.Header{"X-Hgproto-1": {"0.2"}}, nil)
+		if err := <-s.errs; err != nil {
+			t.Fatal(err)
+		}
+		want := text[:min(n, int64(len(text)))]
+		if got := strings.TrimPrefix(string(a.body), "\x04none"); got != want || limited.N != n-int64(len(want)) {
+			t.Errorf("limit %d: got %d bytes and %d left, want %d and %d", n, len(got), limited.N, len(want), n-int64(len(want)))
+		}
+	}
+}
