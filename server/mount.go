@@ -90,6 +90,10 @@ func (ms mounts) find(urlPath string) (place, bool) {
 		}
 		if p, ok := m.find(rest); ok {
 			p.prefix = path.Join(m.prefix, p.prefix)
+			// A repository with two names must not be opened twice.
+			if dir, err := filepath.EvalSymlinks(p.dir); err == nil {
+				p.dir = dir
+			}
 			return p, true
 		}
 	}

@@ -102,12 +102,11 @@ func (v *view) ListKeys(_ context.Context, namespace string) (map[string]string,
 	return keys, nil
 }
 
-// listPhases adds the roots of the drafts that clients may see.
+// listPhases adds the roots of the drafts. Hidden ones are among them, as in
+// hg: a client may have got them before they were hidden.
 func (v *view) listPhases(keys map[string]string) {
 	for _, r := range v.DraftRoots() {
-		if v.Visible(r) {
-			keys[v.Changelog().Node(r).String()] = strconv.Itoa(int(hg.Draft))
-		}
+		keys[v.Changelog().Node(r).String()] = strconv.Itoa(int(hg.Draft))
 	}
 	if v.repo.publishing() {
 		keys["publishing"] = "True"
