@@ -155,7 +155,9 @@ func (r *cgReader) rebuild(rev *revision, base hg.Node, delta []byte, sent map[h
 	if hg.HashText(rev.p1, rev.p2, []byte(text)) != rev.node && !strings.HasPrefix(text, tombstone) {
 		return errors.New("its text doesn't give its node")
 	}
-	rev.text = text
+	if rev.text = text; strings.HasPrefix(text, tombstone) {
+		rev.text = tombstone // stock at times leaves the base's text behind it
+	}
 	sent[rev.node] = true
 	r.known[rev.key] = text
 	r.revs = append(r.revs, *rev)
