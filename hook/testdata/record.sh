@@ -6,7 +6,7 @@
 set -u
 OUT=${1:?}; mkdir -p "$OUT"; OUT=$(cd "$OUT" && pwd)
 HG=${HG:-hg}
-W=$(mktemp -d); trap 'kill "${SRV:-0}" 2>/dev/null; rm -rf "$W"' EXIT
+W=$(mktemp -d); trap '[ -n "${SRV:-}" ] && kill "$SRV"; rm -rf "$W"' EXIT
 printf '[ui]\nusername=u\n[devel]\ndefault-date=0 0\n' >"$W/hgrc"
 export HGRCPATH=$W/hgrc HGPLAIN=1 HGENCODING=utf-8 LC_ALL=C.UTF-8 no_proxy=127.0.0.1
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY
