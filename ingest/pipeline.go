@@ -47,6 +47,7 @@ type Pipeline struct {
 	ready   chan *readyPush // pushes that hold their leases
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the sequencer has ended
+	closing atomic.Bool   // set by Close
 
 	// failed is set once when applying or syncing went wrong: nothing is
 	// published any more, reads go on (I8).
@@ -149,6 +150,7 @@ func (p *Pipeline) openDirs(ctx context.Context) (err error) {
 // Close waits for the pushes in flight and lets go of everything. A push that
 // waits for a local hg is given up.
 func (p *Pipeline) Close() error {
+	p.closing.Store(true)
 	p.stop()
 	<-p.stopped
 	return errors.Join(p.checkpoint.wait(), p.quarantine.Close())

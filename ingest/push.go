@@ -24,6 +24,9 @@ func (p *Pipeline) Push(ctx context.Context, req Request) (*Reply, error) {
 		return nil, err
 	}
 	dir, err := p.quarantine.Receive(ctx, req.Body)
+	if err != nil && p.closing.Load() {
+		err = unavailable(err) // the quarantine goes
+	}
 	if err != nil {
 		return nil, p.tell(ctx, err)
 	}

@@ -45,6 +45,8 @@ type Repo struct {
 	enc  Encoder      // constant after Open
 	opts Options      // constant after Open
 
+	gate gate // taken before mu by all who look at the disk
+
 	// mu serialises all that replaces cur: refreshing it from disk, and the
 	// committer between the first byte it links and the new state.
 	mu sync.Mutex
@@ -71,6 +73,7 @@ func Open(fsys vfs.FS, o Options) (*Repo, error) {
 	if r.opts.Filelogs == nil {
 		r.opts.Filelogs = NewFilelogCache(DefaultFilelogCacheBytes)
 	}
+	r.gate.init()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r, r.reopenLocked()
@@ -98,13 +101,8 @@ func (r *Repo) View(ctx context.Context) (*View, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// While a committer holds mu the files are ahead of cur; cur is right.
-	if r.mu.TryLock() {
-		err := r.refreshLocked()
-		r.mu.Unlock()
-		if err != nil {
-			return nil, err
-		}
+	if err := r.gate.look(r.lockAndRefresh); err != nil {
+		return nil, err
 	}
 	return r.current()
 }
@@ -126,12 +124,19 @@ func (r *Repo) current() (*View, error) {
 // what is on disk as seq. link changes files of the store under the store's
 // lock; touched names the radixes of the filelogs it appended to.
 func (r *Repo) Exclusive(seq uint64, link func() (touched []string, err error)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// What others appended to filelogs before is not in touched.
-	if err := r.refreshLocked(); err != nil {
-		return err
-	}
+	return r.gate.link(func(begin func()) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		// What others appended to filelogs before is not in touched.
+		if err := r.refreshLocked(); err != nil {
+			return err
+		}
+		begin()
+		return r.linkLocked(seq, link)
+	})
+}
+
+func (r *Repo) linkLocked(seq uint64, link func() (touched []string, err error)) error {
 	touched, err := link()
 	if err != nil {
 		return err
@@ -152,6 +157,12 @@ func (r *Repo) Refresh() (changed bool, err error) {
 	before := r.cur.Load()
 	err = r.refreshLocked()
 	return r.cur.Load() != before, err
+}
+
+func (r *Repo) lockAndRefresh() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refreshLocked()
 }
 
 // refreshLocked reads the state anew if the files are not those it was made of.
