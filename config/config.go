@@ -164,6 +164,9 @@ func (v view) list(name string) []Item {
 	return items
 }
 
+// AllItems is Items with what stands in files of owners who aren't trusted.
+func (c *Config) AllItems(section string) []Item { return c.all.list(section) }
+
 // Sections returns the names of all sections that a file has set something in,
 // sorted.
 func (c *Config) Sections() []string {

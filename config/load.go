@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A Loader reads configuration files. Its fields are constant once it is used.
@@ -150,14 +151,19 @@ func (l *Loader) Repository(base *Config, dir, sharedDir string) (*Config, error
 	return c, nil
 }
 
-// read adds one file to c. A file that can't be read is passed over, as hg
-// does. A fault in a file that isn't trusted is a warning.
+// read adds one file to c. A file that is missing or that this process may not
+// read is passed over, as hg does; any other failure to read one is an error,
+// since the file may say who has access. A fault in a file that isn't trusted is
+// a warning.
 func (l *Loader) read(c *Config, name string, trust bool) error {
 	c.see(name)
 	// The owner of this file answers also for what it includes.
 	data, info, err := l.FS.ReadFile(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
 		return nil
+	case err != nil:
+		return err
 	}
 	p := &parser{expand: l.expand, read: func(included string) ([]byte, error) {
 		c.see(included)

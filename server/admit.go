@@ -35,6 +35,10 @@ func (a *admission) admit(ctx context.Context) (done func(), err error) {
 		if err := a.wait(ctx); err != nil {
 			return nil, err
 		}
+		if a.draining.Load() {
+			a.slots.Release(1)
+			return nil, fmt.Errorf("%w: the server is going down", hg.ErrUnavailable)
+		}
 	}
 	return func() { a.slots.Release(1) }, nil
 }

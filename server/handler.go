@@ -19,6 +19,7 @@ import (
 
 	"vcsd/config"
 	"vcsd/hg"
+	"vcsd/internal/vfs"
 	"vcsd/wire"
 )
 
@@ -52,7 +53,8 @@ func (h *handler) recovered(next http.Handler) http.Handler {
 				panic(v)
 			}
 			h.log.ErrorContext(r.Context(), "panic", "url", r.URL.Path, "value", v, "stack", stack())
-			http.Error(w, "internal error on the server, see its log", http.StatusInternalServerError)
+			// Some of an answer may be out: cut, it can't be taken for a whole one.
+			panic(http.ErrAbortHandler)
 		}()
 		next.ServeHTTP(w, r)
 	})
@@ -106,7 +108,17 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request, p place) {
 	if err != nil {
 		e.Allow = func(wire.Permission) error { return err }
 	}
-	h.logError(r, e.Serve(w, r))
+	h.logError(r, guarded(func() error { return e.Serve(w, r) }))
+}
+
+// guarded runs f, which reads mapped files. One that somebody truncated, as a
+// local hg strip does, ends the request and not the process.
+func guarded(f func() error) error {
+	var err error
+	if fault := vfs.Guard(func() { err = f() }); fault != nil {
+		panic(fault) // recovered cuts the connection
+	}
+	return err
 }
 
 // endpoint returns what answers a request to a repository.
@@ -183,11 +195,7 @@ func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place
 
 // mayRead tells whether a request's sender may know of the repository in dir.
 func (h *handler) mayRead(r *http.Request, dir string) error {
-	conf, err := newRepoConf(h.registry.loader, h.registry.conf, filepath.Join(dir, ".hg"), "")
-	if err != nil {
-		return err
-	}
-	s, err := conf.get()
+	s, err := h.settingsOf(dir)
 	if err != nil {
 		return err
 	}
@@ -196,6 +204,26 @@ func (h *handler) mayRead(r *http.Request, dir string) error {
 		return err
 	}
 	return h.authorize(&s.web, user, r, wire.Read)
+}
+
+// listed tells whether a user is shown the repository in dir.
+func (h *handler) listed(r *http.Request, user, dir string) bool {
+	s, err := h.settingsOf(dir)
+	return err == nil && !s.web.Hidden && h.authorize(&s.web, user, r, wire.Read) == nil
+}
+
+// settingsOf reads the configuration of a repository without opening it.
+func (h *handler) settingsOf(dir string) (*settings, error) {
+	dir = filepath.Join(dir, ".hg")
+	_, shared, err := storeOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := newRepoConf(h.registry.loader, h.registry.conf, dir, shared)
+	if err != nil {
+		return nil, err
+	}
+	return conf.get()
 }
 
 func (h *handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
@@ -211,10 +239,15 @@ func (h *handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 
 // listing names the repositories that the request's sender may read.
 func (h *handler) listing(w http.ResponseWriter, r *http.Request) {
+	user, err := h.auth.user(r)
+	if err != nil {
+		h.refusePage(w, r, err)
+		return
+	}
 	paths, more := h.mounts.list()
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		p, ok := h.mounts.find(path)
-		return !ok || h.mayRead(r, p.dir) != nil
+		return !ok || !h.listed(r, user, p.dir)
 	})
 	var b strings.Builder
 	b.WriteString("<ul>\n")

@@ -75,12 +75,15 @@ type place struct {
 	rest   string // the part behind it
 }
 
-// find returns the repository that a URL path names. Components that begin
-// with ".hg" or lead elsewhere name nothing, so no file outside the mounts and
+// maxURLPath is the longest URL path that may name a repository, in bytes.
+const maxURLPath = 4096
+
+// find returns the repository that a URL path names. Components that are ".hg"
+// or lead elsewhere name nothing, so no file outside the mounts and
 // none inside a .hg is ever looked at.
 func (ms mounts) find(urlPath string) (place, bool) {
 	urlPath = strings.Trim(urlPath, "/")
-	if !safePath(urlPath) {
+	if len(urlPath) > maxURLPath || !safePath(urlPath) {
 		return place{}, false
 	}
 	for _, m := range ms {
@@ -145,11 +148,16 @@ func (m mount) find(rest string) (place, bool) {
 		name, _, _ := strings.Cut(next, "/")
 		dir = filepath.Join(dir, name)
 		walked = len(rest) - len(next) + len(name)
+		if !isDir(dir) {
+			return found, ok
+		}
 	}
 }
 
-func isRepository(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, ".hg"))
+func isRepository(dir string) bool { return isDir(filepath.Join(dir, ".hg")) }
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
 }
 

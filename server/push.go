@@ -66,6 +66,11 @@ func (r *repository) Pushkey(ctx context.Context, req wire.PushkeyRequest) (wire
 	if r.pipeline == nil {
 		return wire.PushkeyReply{}, r.readOnly
 	}
+	done, err := r.admission.admit(ctx)
+	if err != nil {
+		return wire.PushkeyReply{}, err
+	}
+	defer done()
 	ok, err := r.pipeline.Pushkey(ctx, req.Namespace, req.Key, req.Old, req.New, who(req.Peer))
 	return wire.PushkeyReply{OK: ok}, err
 }

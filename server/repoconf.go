@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"vcsd/config"
@@ -34,7 +35,7 @@ type settings struct {
 	server   config.Server
 	exchange config.Exchange
 	engines  []compression.Engine // of answers
-	hooks    *hook.Runner
+	hooks    map[hook.Point]bool  // at which any hook is configured, trusted or not
 }
 
 func newRepoConf(loader *config.Loader, base *config.Config, dir, shared string) (*repoConf, error) {
@@ -55,7 +56,7 @@ func (c *repoConf) get() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSettings(conf, filepath.Dir(c.dir))
+	s, err := newSettings(conf)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,14 @@ func (c *repoConf) fingerprint() []config.Info {
 	return prints
 }
 
-func newSettings(conf *config.Config, root string) (s *settings, err error) {
-	s = &settings{hooks: hook.New(conf, root, hook.Options{})}
+func newSettings(conf *config.Config) (s *settings, err error) {
+	s = &settings{hooks: make(map[hook.Point]bool)}
+	for _, it := range conf.AllItems("hooks") {
+		point, _, _ := strings.Cut(it.Key, ".")
+		if it.Value != "" {
+			s.hooks[hook.Point(point)] = true
+		}
+	}
 	if s.web, err = conf.Web(); err != nil {
 		return nil, err
 	}
@@ -97,7 +104,7 @@ func (s *settings) hookFault(perm wire.Permission) error {
 		points, what = hook.PushPoints(), "pushing"
 	}
 	for _, p := range points {
-		if s.hooks.Has(p) {
+		if s.hooks[p] {
 			return &hg.Abort{Message: fmt.Sprintf("%s is refused: the hook %s is configured, and hooks are not run", what, p)}
 		}
 	}

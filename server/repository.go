@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -59,6 +61,8 @@ type opening struct {
 	repo *repository
 	err  error
 	dir  vfs.Info // of .hg when it was opened
+
+	opened time.Time // set before done is closed
 }
 
 // get returns the repository at path, which is absolute. What is no
@@ -73,11 +77,7 @@ func (g *registry) get(ctx context.Context, path string) (*repository, error) {
 		return nil, err
 	}
 	if mine {
-		o.repo, o.err = g.openRepository(context.WithoutCancel(ctx), path)
-		if o.err != nil {
-			g.drop(path, o)
-		}
-		close(o.done)
+		g.fill(context.WithoutCancel(ctx), path, o)
 	}
 	select {
 	case <-o.done:
@@ -85,6 +85,35 @@ func (g *registry) get(ctx context.Context, path string) (*repository, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// fill opens the repository that o was claimed for.
+func (g *registry) fill(ctx context.Context, path string, o *opening) {
+	o.err = hg.ErrUnavailable // should opening it panic
+	defer func() {
+		if o.err != nil {
+			g.drop(path, o)
+		}
+		close(o.done)
+	}()
+	o.repo, o.err = g.openRepository(ctx, path)
+	o.opened = time.Now()
+}
+
+// reopenAfter is how long a repository refuses pushes for a reason that may
+// pass, such as etcd being away, before it is opened anew.
+const reopenAfter = 5 * time.Second
+
+// stale tells whether it is worth the try to open a repository anew: it takes
+// no pushes, and that need not stay so.
+func (o *opening) stale() bool {
+	select {
+	case <-o.done:
+	default:
+		return false
+	}
+	r := o.repo
+	return r != nil && r.pipeline == nil && !errors.Is(r.readOnly, hg.ErrReadOnly) && time.Since(o.opened) > reopenAfter
 }
 
 // claim returns the opening of a path, and whether the caller has to open it.
@@ -95,7 +124,7 @@ func (g *registry) claim(path string, info vfs.Info) (o *opening, mine bool, err
 	if g.ended {
 		return nil, false, hg.ErrUnavailable
 	}
-	if o, ok := g.open[path]; ok && o.dir.Ino == info.Ino && o.dir.Dev == info.Dev {
+	if o, ok := g.open[path]; ok && o.dir.Ino == info.Ino && o.dir.Dev == info.Dev && !o.stale() {
 		return o, false, nil
 	}
 	old := g.open[path]
@@ -146,21 +175,11 @@ func (o *opening) close(log *slog.Logger) {
 
 func (g *registry) openRepository(ctx context.Context, path string) (*repository, error) {
 	dir := filepath.Join(path, ".hg")
-	reqs, err := store.ReadRequirements(vfs.NewOS(dir))
+	storeDir, shared, err := storeOf(dir)
 	if err != nil {
 		return nil, err
 	}
 	r := &repository{path: path, admission: g.admit, counters: g.counters}
-	storeDir := dir
-	if reqs.Shared {
-		if storeDir = reqs.Store; !filepath.IsAbs(storeDir) {
-			storeDir = filepath.Join(dir, storeDir)
-		}
-	}
-	shared := ""
-	if reqs.Shared && reqs.ShareSafe {
-		shared = storeDir
-	}
 	if r.conf, err = newRepoConf(g.loader, g.conf, dir, shared); err != nil {
 		return nil, err
 	}
@@ -181,6 +200,25 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", err)
 	}
 	return r, nil
+}
+
+// storeOf returns the .hg directory that has the store of the repository whose
+// .hg is dir, and the one whose hgrc counts for both, if there is one.
+func storeOf(dir string) (storeDir, shared string, err error) {
+	reqs, err := store.ReadRequirements(vfs.NewOS(dir))
+	if err != nil {
+		return "", "", err
+	}
+	if !reqs.Shared {
+		return dir, "", nil
+	}
+	if storeDir = reqs.Store; !filepath.IsAbs(storeDir) {
+		storeDir = filepath.Join(dir, storeDir)
+	}
+	if reqs.ShareSafe {
+		shared = storeDir
+	}
+	return storeDir, shared, nil
 }
 
 // publishing tells whether what is pushed becomes public, as it does unless
@@ -209,8 +247,30 @@ func (g *registry) pipelineOptions(ctx context.Context, r *repository, fsys vfs.
 	}, err
 }
 
-// idPath holds the repository's UUID and the identity of the directory it was
-// made in: a copy of a repository is another repository.
+// setAside moves what a copied repository tells of the original's pushes to a
+// directory of its own. Nothing of it is deleted: should the repository be no
+// copy after all, its records are still there.
+func setAside(fsys vfs.FS, dir string) error {
+	for _, name := range []string{"journal", "applied", "linked", "id"} {
+		switch _, err := fsys.Lstat("vcsd/" + name); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := fsys.MkdirAll("vcsd/" + dir); err != nil {
+			return err
+		}
+		if err := fsys.Rename("vcsd/"+name, "vcsd/"+dir+"/"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idPath holds the repository's UUID and the inode of the directory it was made
+// in: a copy of a repository is another repository. The number of the device
+// says nothing, as it may change when the machine starts again.
 const idPath = "vcsd/id"
 
 // repositoryID returns the name of a repository in etcd, and makes one for a
@@ -246,7 +306,7 @@ func readID(fsys vfs.FS) (id refs.RepoID, ok bool, err error) {
 
 func idPlace(fsys vfs.FS) (string, error) {
 	dir, err := fsys.Stat("vcsd")
-	return fmt.Sprintf("%d:%d", dir.Dev, dir.Ino), err
+	return strconv.FormatUint(dir.Ino, 10), err
 }
 
 // makeID gives the repository an id, unless somebody else just did. The caller
@@ -255,16 +315,13 @@ func makeID(fsys vfs.FS) (refs.RepoID, error) {
 	if id, ok, err := readID(fsys); ok || err != nil {
 		return id, err
 	}
-	// In a copy all of this tells of the original's pushes.
-	for _, name := range []string{"journal", "quarantine", "applied", "linked"} {
-		if err := fsys.RemoveAll("vcsd/" + name); err != nil {
-			return "", err
-		}
+	id := uuid.NewString()
+	if err := setAside(fsys, "before-"+id); err != nil {
+		return "", err
 	}
 	place, err := idPlace(fsys)
 	if err != nil {
 		return "", err
 	}
-	id := uuid.NewString()
 	return refs.RepoID(id), vfs.WriteAtomic(fsys, idPath, []byte(id+" "+place+"\n"), true)
 }

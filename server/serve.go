@@ -336,10 +336,12 @@ func (h *handler) serveUntilDone(ctx context.Context, srv *http.Server, l net.Li
 	h.registry.admit.drain()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	if err := srv.Shutdown(end); err != nil {
-		return errors.Join(err, srv.Close())
+	err := srv.Shutdown(end)
+	if errors.Is(err, context.DeadlineExceeded) {
+		h.log.Warn("requests were cut at the end", "after", drain)
+		return srv.Close()
 	}
-	return nil
+	return err
 }
 
 func listenError(web *config.Web, err error) error {

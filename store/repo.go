@@ -37,6 +37,10 @@ type FilelogKey struct {
 	Radix string
 }
 
+// epochs counts the times that any repository's logs were opened: no two share
+// an epoch, whatever stood at their paths before.
+var epochs atomic.Uint64
+
 // A Repo is a repository on disk. Its methods may be called by several
 // goroutines at once.
 type Repo struct {
@@ -182,7 +186,7 @@ func (r *Repo) refreshLocked() error {
 		return r.reopenLocked()
 	}
 	// Somebody else may have appended to any filelog.
-	r.epoch++
+	r.epoch = epochs.Add(1)
 	return r.loadLocked(st.seq)
 }
 
@@ -214,7 +218,7 @@ func (r *Repo) reopenLocked() error {
 	}
 	oldCl, oldMf := r.changelog, r.manifest
 	r.changelog, r.manifest, r.branches, r.fncache = cl, mf, nil, nil
-	r.epoch++
+	r.epoch = epochs.Add(1)
 	r.rewrites = r.epoch
 	if oldCl != nil {
 		err = errors.Join(oldCl.Close(), oldMf.Close())

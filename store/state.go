@@ -67,7 +67,7 @@ func (r *Repo) loadLocked(seq uint64) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range []*revlog.Log{r.manifest, r.changelog} {
+	for _, l := range []*revlog.Log{r.changelog, r.manifest} {
 		if err := l.ExtendToFile(); err != nil {
 			return err
 		}
