@@ -161,14 +161,16 @@ func (g *changegroupWriter) revisions(ctx context.Context, s *revlog.Snapshot, r
 		if i == 0 {
 			prev = p1
 		}
-		base, diff, err := d.delta(r, p1, prev)
+		base, head, diff, err := d.delta(r, p1, prev)
 		if err != nil {
 			return err
 		}
+		// There is no place for flags in these versions. Clients know a censored
+		// text by how it begins.
 		h := changegroup.Header{
-			Node: s.Node(r), P1: s.Node(p1), P2: s.Node(p2), Base: s.Node(base), Link: linkNode(r), Flags: s.Flags(r),
+			Node: s.Node(r), P1: s.Node(p1), P2: s.Node(p2), Base: s.Node(base), Link: linkNode(r), Flags: s.Flags(r) &^ hg.FlagCensored,
 		}
-		if err := g.w.WriteDelta(h, diff); err != nil {
+		if err := g.w.WriteDelta(h, head, diff); err != nil {
 			return err
 		}
 		d.sent[r] = struct{}{}
@@ -184,11 +186,13 @@ type deltaSource struct {
 	read    *revlog.Reader
 	sent    map[hg.Rev]struct{}
 	anyBase bool // else the base must be prev
+
+	fullHead []byte // scratch
 }
 
-// delta returns the delta to send of r and its base. The slice is valid until
-// the next call.
-func (d *deltaSource) delta(r, p1, prev hg.Rev) (base hg.Rev, diff []byte, err error) {
+// delta returns the delta to send of r, in two parts, and its base. The slices
+// are valid until the next call.
+func (d *deltaSource) delta(r, p1, prev hg.Rev) (base hg.Rev, head, diff []byte, err error) {
 	base = d.log.DeltaBase(r)
 	full := base == r
 	if full {
@@ -196,24 +200,34 @@ func (d *deltaSource) delta(r, p1, prev hg.Rev) (base hg.Rev, diff []byte, err e
 	}
 	if d.usable(base, prev) {
 		diff, err := d.read.Delta(r)
-		if err != nil {
-			return base, nil, err
+		if err == nil && full {
+			head = d.full(diff)
 		}
-		if full {
-			diff = delta.Full(diff)
-		}
-		return base, diff, nil
+		return base, head, diff, err
 	}
 	base = d.otherBase(p1, prev)
 	text, err := d.read.Text(r)
-	if err != nil || base == hg.NullRev {
-		return base, delta.Full(text), err
+	if err != nil {
+		return base, nil, nil, err
+	}
+	if base == hg.NullRev {
+		return base, d.full(text), text, nil
+	}
+	if d.censored(r) || d.censored(base) {
+		return base, nil, delta.Replace(int(d.log.TextLen(base)), text), nil
 	}
 	baseText, err := d.log.Text(base)
 	if err != nil {
-		return base, nil, err
+		return base, nil, nil, err
 	}
-	return base, delta.Diff(baseText, text), nil
+	return base, nil, delta.Diff(baseText, text), nil
+}
+
+// full returns what goes before a text to make it a delta: the text itself, which
+// may be long, is not copied.
+func (d *deltaSource) full(text []byte) []byte {
+	d.fullHead = delta.AppendFullHeader(d.fullHead[:0], len(text))
+	return d.fullHead
 }
 
 // usable tells whether the client can apply a delta against base.
@@ -231,14 +245,22 @@ func (d *deltaSource) clientHas(r hg.Rev) bool {
 	return d.sel.clientHas(d.log.LinkRev(r))
 }
 
+// censored tells whether the text of a revision was replaced by a tombstone.
+// Deltas to and from such a one replace the whole text, so that they fit
+// whichever text the client has.
+func (d *deltaSource) censored(r hg.Rev) bool {
+	return r != hg.NullRev && d.log.Flags(r)&hg.FlagCensored != 0
+}
+
 // otherBase picks a base for a delta that has to be computed.
 func (d *deltaSource) otherBase(p1, prev hg.Rev) hg.Rev {
+	fits := func(r hg.Rev) bool { return r != hg.NullRev && !d.censored(r) && d.clientHas(r) }
 	switch {
 	case !d.anyBase:
 		return prev
-	case p1 != hg.NullRev && d.clientHas(p1):
+	case fits(p1):
 		return p1
-	case prev != hg.NullRev && d.clientHas(prev):
+	case fits(prev):
 		return prev
 	}
 	return hg.NullRev

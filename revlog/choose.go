@@ -1,7 +1,10 @@
 package revlog
 
 import (
+	"math"
+
 	"vcsd/hg"
+	"vcsd/internal/bigbuf"
 	"vcsd/revlog/chunk"
 	"vcsd/revlog/delta"
 )
@@ -30,6 +33,10 @@ const (
 	// maxTries bounds how many deltas are made for one revision, since a client
 	// can make a log of any shape.
 	maxTries = 32
+
+	// maxTriedBytes bounds the texts that deltas are made of, in the same way.
+	// One delta is made however long they are.
+	maxTriedBytes = 256 << 20
 
 	// A delta's chunk longer than 1/fullIfOver of the text is compared with that
 	// of the full text.
@@ -69,7 +76,8 @@ type trialBuffers struct {
 // stored returns a buffer of n bytes for a chunk to be read into.
 func (t *trialBuffers) stored(n int) []byte {
 	if cap(t.read) < n {
-		t.read = make([]byte, n, n+n/4)
+		// The next one may be somewhat longer.
+		t.read = make([]byte, n, max(bigbuf.Cap(n), min(n+n/4, longChunk)))
 	}
 	return t.read[:n]
 }
@@ -83,6 +91,8 @@ type search struct {
 	tries  int
 	best   pick
 	found  bool
+
+	triedBytes int64 // of both texts of each try
 }
 
 // choose returns how to store r: by the delta that came with it, if that is
@@ -97,6 +107,9 @@ func (st *Stager) choose(r *revision) (pick, error) {
 	}
 	if s.found && int64(len(s.best.chunk)) <= s.len/fullIfOver {
 		return s.best, nil
+	}
+	if s.huge() {
+		st.forget() // what deltas were made from has served
 	}
 	full := s.full()
 	if s.found && st.score(s.best) <= st.score(full) {
@@ -143,17 +156,18 @@ func (s *search) full() pick {
 // try makes the delta against base and makes it the best if it is good, and
 // scores better than the one before.
 func (s *search) try(base hg.Rev) error {
+	st := s.st
 	base, info, ok, err := s.promising(base)
-	if err != nil || !ok || s.tries == maxTries {
+	if err != nil || !ok || s.tries == maxTries || s.triedBytes > maxTriedBytes {
 		return err
 	}
 	s.tries++
+	s.triedBytes += s.len + st.textLen(base)
 	depth := s.depth(base, info)
-	d, err := s.delta(base)
-	if err != nil {
+	d, ok, err := s.delta(base)
+	if err != nil || !ok {
 		return err
 	}
-	st := s.st
 	if least := int64(len(d)) / manifestGain; st.o.Kind == Manifest && depth > 0 && !s.fits(base, depth, least) {
 		return nil
 	}
@@ -254,18 +268,37 @@ func (s *search) good(base hg.Rev, info chainInfo, depth int, size int64) bool {
 	return span <= max(minMaxSpan, maxSpanPerText*s.len)
 }
 
-// delta returns the delta against base: the one that came, where it applies.
-func (s *search) delta(base hg.Rev) ([]byte, error) {
+// delta returns the delta against base: the one that came, where it applies. Of
+// a long text it returns none that is as long as the text.
+func (s *search) delta(base hg.Rev) (d []byte, ok bool, err error) {
+	most := math.MaxInt // a short one may compress better than the text
+	if s.len > longChunk {
+		most = len(s.r.text)
+	}
+	came := s.st.sameText(s.r.incoming, base)
+	if s.huge() {
+		if came && len(s.r.delta) > most {
+			return nil, false, nil // whoever made it found nothing in common either
+		}
+		if !s.st.texts.has(base) {
+			s.st.forget()
+		}
+	}
 	text, err := s.st.text(base)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if s.st.sameText(s.r.incoming, base) && len(s.r.delta) <= len(s.r.text)+delta.HeaderLen &&
+	if came && len(s.r.delta) <= len(s.r.text)+delta.HeaderLen &&
 		delta.AlignedToLines(text, s.r.delta) {
-		return s.r.delta, nil
+		return s.r.delta, true, nil
 	}
-	return delta.Diff(text, s.r.text), nil
+	d, ok = delta.DiffWithin(text, s.r.text, most)
+	return d, ok, nil
 }
+
+// huge tells whether the text is too long for others to be kept beside it. What
+// is kept for the next revision is the text itself.
+func (s *search) huge() bool { return s.len > s.st.o.CacheBytes }
 
 // sameText tells whether only empty deltas lie between rev and base.
 func (st *Stager) sameText(rev, base hg.Rev) bool {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"vcsd/internal/bigbuf"
 	"vcsd/internal/vfs"
 )
 
@@ -148,7 +149,7 @@ func (d *dataFile) read(buf []byte, off, need, extra int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes at %d, file has %d", errOffset, need, off, d.size.Load())
 	}
 	if int64(cap(buf)) < n {
-		buf = make([]byte, n)
+		buf = bigbuf.Make(int(n))
 	}
 	got, err := f.ReadAt(buf[:n], off)
 	if int64(got) < need {

@@ -297,6 +297,7 @@ func (st *Stager) keep(r *revision, p pick) error {
 	st.end += int64(len(p.chunk))
 	st.texts.put(rev, r.text, true, st.o.CacheBytes)
 	st.snapshots.add(st, rev)
+	st.trial.giveBack()
 	return nil
 }
 
@@ -329,7 +330,8 @@ func (st *Stager) rebuild(base hg.Rev, d []byte) ([]byte, error) {
 			return nil, err
 		}
 		if text, ok := delta.IsReplace(d, int(baseLen)); ok {
-			return append(st.texts.spareBuffer(), text...), nil
+			st.texts.makeRoom(st.o.CacheBytes)
+			return append(st.texts.buffer(len(text)), text...), nil
 		}
 	}
 	if st.flags(base)&hg.FlagCensored != 0 {
@@ -339,7 +341,12 @@ func (st *Stager) rebuild(base hg.Rev, d []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return delta.Apply(st.texts.spareBuffer(), baseText, d, st.o.MaxTextBytes)
+	st.texts.makeRoom(st.o.CacheBytes)
+	n, err := delta.Check(d, len(baseText))
+	if err != nil || int64(n) > st.o.MaxTextBytes {
+		n = 0 // Apply will refuse it
+	}
+	return delta.Apply(st.texts.buffer(n), baseText, d, st.o.MaxTextBytes)
 }
 
 func (st *Stager) checkDelta(d []byte, baseLen int64) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vcsd/hg"
+	"vcsd/internal/bigbuf"
 	"vcsd/revlog/chunk"
 	"vcsd/revlog/delta"
 )
@@ -176,7 +177,7 @@ func (st *Stager) apply(text []byte, chain []hg.Rev) ([]byte, error) {
 			return nil, err
 		}
 		deltas, pending = append(deltas, d), pending+len(d)
-		if pending < 2*len(text)+maxPendingBytes && i+1 < len(chain) {
+		if pending < pendingLimit(len(text)) && i+1 < len(chain) {
 			continue
 		}
 		if text, err = delta.ApplyChain(nil, text, deltas, st.o.MaxTextBytes); err != nil {
@@ -198,8 +199,35 @@ func (st *Stager) decode(rev hg.Rev) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("read staged chunk at %d: %w", g.Offset, err)
 	}
+	var dst []byte
+	if g.Length > longChunk {
+		if data, ok := chunk.Raw(stored); ok {
+			st.trial.read = nil // the caller's now
+			return data, nil
+		}
+		// It hardly holds more than the text; and it is ours, so it won't lie.
+		dst = bigbuf.Make(int(g.TextLen) + delta.HeaderLen + chunk.Slack)[:0]
+	}
 	// Encode made the chunk out of no more than a text and a header.
-	return chunk.Decode(nil, stored, st.o.MaxTextBytes+delta.HeaderLen)
+	d, err := chunk.Decode(dst, stored, st.o.MaxTextBytes+delta.HeaderLen)
+	st.trial.giveBack()
+	return d, err
+}
+
+// giveBack drops buffers that were needed for a long text. One alone may keep a
+// Stager busy for long, whose other texts are short.
+func (t *trialBuffers) giveBack() {
+	for _, b := range []*[]byte{&t.best, &t.next, &t.read} {
+		if cap(*b) > longChunk {
+			*b = nil
+		}
+	}
+}
+
+// forget gives up all texts, and their memory.
+func (st *Stager) forget() {
+	st.texts = textCache{}
+	st.reader.lastText = nil
 }
 
 // A textCache holds the texts that were used last. A text that it gives up may
@@ -238,17 +266,21 @@ func (c *textCache) get(rev hg.Rev) ([]byte, bool) {
 	return e.text, true
 }
 
+// makeRoom is called when the text used last is all that the next one is made
+// from. Where texts are long, a third one would not be worth its memory.
+func (c *textCache) makeRoom(limit int64) { c.trim(limit, 1) }
+
 // put adds a text and gives up old ones, down to limit bytes.
 func (c *textCache) put(rev hg.Rev, text []byte, owned bool, limit int64) {
 	c.entries = append(c.entries, cachedText{rev, text, owned})
 	c.bytes += int64(len(text))
-	c.trim(limit)
+	c.trim(limit, keptTexts)
 }
 
-// trim gives up the texts used longest ago.
-func (c *textCache) trim(limit int64) {
+// trim gives up the texts used longest ago, but not the last kept.
+func (c *textCache) trim(limit int64, kept int) {
 	n := 0
-	for len(c.entries)-n > keptTexts && (c.bytes > limit || len(c.entries)-n > maxTexts) {
+	for len(c.entries)-n > kept && (c.bytes > limit || len(c.entries)-n > maxTexts) {
 		e := c.entries[n]
 		c.bytes -= int64(len(e.text))
 		if e.owned && cap(e.text) > cap(c.spare) {
@@ -259,9 +291,15 @@ func (c *textCache) trim(limit int64) {
 	c.entries = slices.Delete(c.entries, 0, n)
 }
 
-// spareBuffer returns memory for a text, which is the caller's.
-func (c *textCache) spareBuffer() []byte {
+// buffer returns memory for a text of n bytes, which is the caller's.
+func (c *textCache) buffer(n int) []byte {
 	b := c.spare[:0]
 	c.spare = nil
+	switch {
+	case cap(b) < n && n >= bigbuf.Min:
+		return bigbuf.Make(n)[:0]
+	case cap(b) > bigbuf.Cap(bigbuf.Min) && n < cap(b)/4:
+		return nil // once it was needed; that may never be again
+	}
 	return b
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"vcsd/hg"
+	"vcsd/internal/bigbuf"
 	"vcsd/revlog/chunk"
 	"vcsd/revlog/delta"
 )
@@ -16,11 +17,20 @@ const (
 	// chain's chunks come with one read: less work than another call.
 	maxGapBytes = 32 << 10
 
-	// maxPendingBytes is how much decoded deltas may take up, in addition to
-	// twice the text, before they are applied: it bounds what a hostile chain
-	// can make us hold.
-	maxPendingBytes = 4 << 20
+	// Decoded deltas may take up minPendingBytes, or twice the text if that is
+	// more, up to maxPendingBytes, before they are applied: it bounds what a
+	// hostile chain can make us hold.
+	minPendingBytes = 4 << 20
+	maxPendingBytes = 32 << 20
+
+	// longChunk is the length of a chunk from which on memory is made for what
+	// it should hold, and given back at once.
+	longChunk = bigbuf.Min
 )
+
+// pendingLimit is how many bytes of deltas may be decoded before they are
+// applied to a text of that length.
+func pendingLimit(textLen int) int { return minPendingBytes + min(2*textLen, maxPendingBytes) }
 
 // A Reader reads revisions one after the other. It reads ahead in the data
 // file and builds a text on the last one where that is in its chain. It belongs
@@ -114,6 +124,9 @@ func (r *Reader) Delta(rev hg.Rev) (b []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if data, ok := chunk.Raw(c); ok && r.s.pos == nil {
+			return data, nil // of the window, not of a mapping that may fault
+		}
 		return r.decode(nil, rev, c)
 	})
 }
@@ -133,8 +146,21 @@ func (r *Reader) Text(rev hg.Rev) ([]byte, error) {
 			return nil, err
 		}
 		r.lastRev, r.lastText = rev, text
+		r.giveBack()
 		return text, nil
 	})
+}
+
+// giveBack drops what was needed for a long text and may not be needed again.
+func (r *Reader) giveBack() {
+	if r.ahead == 0 && len(r.win) > longChunk {
+		r.win, r.winOff = nil, 0
+	}
+	if cap(r.arena) > minPendingBytes+maxPendingBytes {
+		r.arena = nil
+		clear(r.deltas[:cap(r.deltas)])
+	}
+	clear(r.chunks)
 }
 
 // guarded checks rev and runs f; a fault in the mapped index is its error.
@@ -230,7 +256,7 @@ func (r *Reader) assemble(chain []hg.Rev, chunks [][]byte) ([]byte, error) {
 	}
 	chain, chunks = chain[first:], chunks[first:]
 	for len(chain) > 0 {
-		n, err := r.decodeDeltas(chain, chunks, 2*len(text)+maxPendingBytes)
+		n, err := r.decodeDeltas(chain, chunks, pendingLimit(len(text)))
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +274,7 @@ func (r *Reader) assemble(chain []hg.Rev, chunks [][]byte) ([]byte, error) {
 func (r *Reader) decodeDeltas(chain []hg.Rev, chunks [][]byte, limit int) (n int, err error) {
 	r.arena, r.ends, r.deltas = r.arena[:0], r.ends[:0], r.deltas[:0]
 	for n < len(chain) && len(r.arena) <= limit {
-		arena := withRoom(r.arena, 8*len(chunks[n]))
+		arena := withRoom(r.arena, r.room(chain[n], chunks[n]))
 		b, err := r.decode(arena, chain[n], chunks[n])
 		if err != nil {
 			return 0, err
@@ -270,6 +296,20 @@ func (r *Reader) decodeDeltas(chain []hg.Rev, chunks [][]byte, limit int) (n int
 	return n, nil
 }
 
+// room is how many bytes the chunk of rev is likely to decompress to. A long one
+// hardly holds more than the text.
+func (r *Reader) room(rev hg.Rev, stored []byte) int {
+	if len(stored) <= longChunk {
+		return 8 * len(stored)
+	}
+	textLen := min(max(r.s.TextLen(rev), 0), r.s.log.o.MaxTextBytes)
+	return int(min(max(textLen, int64(len(stored))), maxZlibRatio*int64(len(stored)))) + delta.HeaderLen + chunk.Slack
+}
+
+// maxZlibRatio bounds how much a chunk of zlib can hold. A length that damage
+// made up must not cost memory.
+const maxZlibRatio = 1030
+
 // withRoom returns b with a capacity for n bytes more at least. A decoder that
 // has to make room by itself makes just as much as it needs, and would copy b
 // for every delta.
@@ -285,16 +325,24 @@ func withRoom(b []byte, n int) []byte {
 func (r *Reader) start(rev hg.Rev, chunk []byte) (text []byte, first int, err error) {
 	switch base := r.s.DeltaBase(rev); {
 	case base == rev:
-		// A length that damage made up must not cost memory: a chunk of zlib
-		// makes at most some thousand bytes of each of its own.
-		hint := min(max(int64(r.s.entry(rev).textLen()), 0), r.s.log.o.MaxTextBytes, 1000*int64(len(chunk)))
-		text, err = r.decode(make([]byte, 0, hint), rev, chunk)
+		text, err = r.fullText(rev, chunk)
 		return text, 1, err
 	case base == hg.NullRev:
 		return nil, 0, nil
 	default:
 		return r.lastText, 0, nil
 	}
+}
+
+// fullText returns the text in the chunk of rev. A long one that is stored as
+// it is becomes the text with the window around it.
+func (r *Reader) fullText(rev hg.Rev, stored []byte) ([]byte, error) {
+	if data, ok := chunk.Raw(stored); ok && len(data) > longChunk && r.s.pos == nil {
+		r.win, r.winOff = nil, 0
+		return data, nil
+	}
+	hint := min(max(int64(r.s.entry(rev).textLen()), 0), r.s.log.o.MaxTextBytes, maxZlibRatio*int64(len(stored)))
+	return r.decode(bigbuf.Make(int(hint) + chunk.Slack)[:0], rev, stored)
 }
 
 // decodedLimit is how many bytes the chunk of rev may decompress to. A delta
@@ -309,6 +357,9 @@ func (s *Snapshot) decodedLimit(rev hg.Rev) int64 {
 
 // decode appends to dst what the chunk of rev decompresses to.
 func (r *Reader) decode(dst []byte, rev hg.Rev, stored []byte) ([]byte, error) {
+	if dst == nil && len(stored) > longChunk {
+		dst = bigbuf.Make(r.room(rev, stored))[:0]
+	}
 	b, err := chunk.Decode(dst, stored, r.s.decodedLimit(rev))
 	if err != nil {
 		return dst, r.s.dataError(rev, err)

@@ -15,7 +15,7 @@ const (
 	// slackBytes and a slackShare-th of the live heap may be garbage. The less
 	// that is, the more often the collector runs: once for that many bytes
 	// allocated.
-	slackBytes = 48 << 20
+	slackBytes = 32 << 20
 	slackShare = 4
 
 	// fullPercent is Go's own choice, which small heaps keep.

@@ -16,8 +16,8 @@ func TestGCPercent(t *testing.T) {
 	}{
 		{"empty", 0, 100},
 		{"small heaps may double", 10 << 20, 100},
-		{"up to the slack", 64 << 20, 100},
-		{"beyond it", 192 << 20, 50},
+		{"up to the slack", 40 << 20, 100},
+		{"beyond it", 128 << 20, 50},
 		{"huge heaps grow by a quarter", 48 << 30, 25},
 	} {
 		if got := gcPercent(tt.live); got != tt.want {

@@ -25,6 +25,22 @@ func Decode(dst, chunk []byte, maxLen int64) ([]byte, error) {
 	return dst, fmt.Errorf("%w 0x%02x", errKind, chunk[0])
 }
 
+// Slack is capacity beyond the data with which Decode never has to make more
+// room.
+const Slack = 512
+
+// Raw returns the data of a chunk that is stored as it is, which aliases chunk.
+// Of one that is compressed or damaged it returns false.
+func Raw(chunk []byte) (data []byte, ok bool) {
+	switch {
+	case len(chunk) == 0 || chunk[0] == rawZero:
+		return chunk, true
+	case chunk[0] == rawData:
+		return chunk[1:], true
+	}
+	return nil, false
+}
+
 func appendRaw(dst, data []byte, maxLen int64) ([]byte, error) {
 	if int64(len(data)) > maxLen {
 		return dst, tooLarge(maxLen)

@@ -1,11 +1,12 @@
 package chunk
 
 import (
-	"bytes"
 	"sync"
 
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"vcsd/internal/bigbuf"
 )
 
 // Data shorter than this is never compressed, as in hg.
@@ -28,6 +29,9 @@ func Encode(dst, data []byte, engine Engine, level int) []byte {
 		return dst
 	}
 	start := len(dst)
+	if len(data) > sampledBytes {
+		dst = withRoom(dst, data, engine, level)
+	}
 	switch {
 	case engine == Zlib && len(data) >= minZlib:
 		dst = appendZlib(dst, data, level)
@@ -40,6 +44,33 @@ func Encode(dst, data []byte, engine Engine, level int) []byte {
 		return dst
 	}
 	return encodeRaw(dst[:start], data)
+}
+
+// Of data longer than sampledBytes some samples are compressed first, to know
+// how long the chunk will be. Its memory would else grow step by step, which
+// takes several times as much.
+const (
+	sampledBytes   = 4 << 20
+	samples        = 4
+	maxSampleBytes = 256 << 10
+)
+
+// withRoom returns dst with about the capacity that the chunk of data takes.
+func withRoom(dst, data []byte, engine Engine, level int) []byte {
+	n := min(len(data)/(16*samples), maxSampleBytes)
+	var chunk []byte
+	size := 0
+	for i := range samples {
+		at := i * (len(data) / samples)
+		chunk = Encode(chunk[:0], data[at:at+n], engine, level)
+		size += len(chunk)
+	}
+	most := len(data) + len(data)/4096 + 64 // that of what can't be compressed
+	room := min(size*(len(data)/(samples*n)+1)*9/8, most)
+	if cap(dst)-len(dst) >= room {
+		return dst
+	}
+	return append(bigbuf.Make(len(dst) + room)[:0], dst...)
 }
 
 func encodeRaw(dst, data []byte) []byte {
@@ -60,49 +91,55 @@ func appendZlib(dst, data []byte, level int) []byte {
 		level++ // the writer's 7 is as good as zlib's 6
 	}
 	level = min(level, zlib.BestCompression)
-	buf := bytes.NewBuffer(dst)
+	out := &appender{dst}
 	w, _ := zlibWriters[level].Get().(*zlib.Writer)
 	if w == nil {
-		w, _ = zlib.NewWriterLevel(buf, level) // the level is in range
+		w, _ = zlib.NewWriterLevel(out, level) // the level is in range
 	} else {
-		w.Reset(buf)
+		w.Reset(out)
 	}
-	// Writing to a bytes.Buffer doesn't fail.
+	// Writing to an appender doesn't fail.
 	_, _ = w.Write(data)
 	_ = w.Close()
+	dst, out.b = out.b, nil // the pool must not hold on to the chunk
 	zlibWriters[level].Put(w)
-	return buf.Bytes()
+	return dst
+}
+
+// appender collects what is written to it.
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
 }
 
 // zstdLevels is the number of klauspost's levels, counted from 1.
 const zstdLevels = int(zstd.SpeedBestCompression) + 1
 
-// zstdEncoders holds an encoder for each level, for short and for long data.
-var zstdEncoders [zstdLevels][2]struct {
-	once sync.Once
-	enc  *zstd.Encoder
-}
+// zstdEncoders holds a pool for each level, for short and for long data. An
+// encoder that is shared would go round its states, one for each processor and
+// of up to 20 MiB, even if one goroutine is all that uses it.
+var zstdEncoders [zstdLevels][2]sync.Pool
 
 // maxSegment is the length up to which data is made one segment, which saves a
 // byte. A decoder needs memory for the whole of it.
 const maxSegment = 1 << 20
 
-func zstdEncoder(level zstd.EncoderLevel, long int) *zstd.Encoder {
-	e := &zstdEncoders[level][long]
-	e.once.Do(func() {
-		opts := []zstd.EOption{
-			zstd.WithEncoderLevel(level),
-			zstd.WithEncoderCRC(false),
-			// Short texts without repetitions, such as changesets, are all
-			// literals: by default they would not be compressed.
-			zstd.WithAllLitEntropyCompression(true),
-		}
-		if long == 0 {
-			opts = append(opts, zstd.WithSingleSegment(true))
-		}
-		e.enc, _ = zstd.NewWriter(nil, opts...) // the options are constant
-	})
-	return e.enc
+func newZstdEncoder(level zstd.EncoderLevel, long int) *zstd.Encoder {
+	opts := []zstd.EOption{
+		zstd.WithEncoderLevel(level),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false),
+		// Short texts without repetitions, such as changesets, are all
+		// literals: by default they would not be compressed.
+		zstd.WithAllLitEntropyCompression(true),
+	}
+	if long == 0 {
+		opts = append(opts, zstd.WithSingleSegment(true), zstd.WithWindowSize(maxSegment))
+	}
+	enc, _ := zstd.NewWriter(nil, opts...) // the options are constant
+	return enc
 }
 
 func appendZstd(dst, data []byte, level int) []byte {
@@ -113,5 +150,13 @@ func appendZstd(dst, data []byte, level int) []byte {
 	if len(data) > maxSegment {
 		long = 1
 	}
-	return zstdEncoder(zstd.EncoderLevelFromZstd(level), long).EncodeAll(data, dst)
+	speed := zstd.EncoderLevelFromZstd(level)
+	pool := &zstdEncoders[speed][long]
+	enc, _ := pool.Get().(*zstd.Encoder)
+	if enc == nil {
+		enc = newZstdEncoder(speed, long)
+	}
+	dst = enc.EncodeAll(data, dst)
+	pool.Put(enc)
+	return dst
 }

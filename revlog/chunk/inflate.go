@@ -23,8 +23,9 @@ const (
 	// match can be written before its end is looked at.
 	outSlack = maxMatch + wordBytes
 	// firstRoom is how many times the length of the input the output gets at
-	// first, if it has less.
-	firstRoom = 3
+	// first, if it has less; one of more than longOutput bytes gets less.
+	firstRoom  = 3
+	longOutput = 4 << 20
 )
 
 // An inflater is used by one goroutine at a time; the tables take up 13 KiB.
@@ -48,7 +49,7 @@ func (z *inflater) start(dst, in []byte, maxLen int64) {
 	z.out, z.first, z.w = dst[:cap(dst)], len(dst), len(dst)
 	z.limit = len(dst) + int(min(maxLen, int64(maxInt-len(dst)-outSlack)))
 	if len(z.out)-z.w < outSlack {
-		z.grow(firstRoom * len(in))
+		z.grow(max(min(firstRoom*len(in), longOutput), len(in)+len(in)/4))
 	}
 }
 
@@ -59,6 +60,16 @@ func (z *inflater) grow(n int) {
 	n = min(n, z.limit-z.w) + outSlack
 	z.out = slices.Grow(z.out[:z.w], n)
 	z.out = z.out[:cap(z.out)]
+}
+
+// more returns how much output to make room for when there is no more: as much
+// as there is, or if that is much a third of it.
+func (z *inflater) more() int {
+	have := z.w - z.first
+	if have <= longOutput {
+		return have + len(z.in)
+	}
+	return have / 3
 }
 
 // refill loads at least 56 bits, or what is left of the input.
@@ -182,7 +193,7 @@ func (z *inflater) huffmanBlock(lit *litTable, dist *distTable) error {
 				return errLimit
 			}
 			z.w = w
-			z.grow(w - z.first + len(in))
+			z.grow(z.more())
 			out = z.out
 		}
 		e := lit.entries[b&litMask&(litEntries-1)]

@@ -86,17 +86,40 @@ var streamDecoders = sync.Pool{New: func() any {
 // unzstdStream decodes a frame of unknown size.
 func unzstdStream(dst, chunk []byte, maxLen int64) ([]byte, error) {
 	d := streamDecoders.Get().(*zstd.Decoder)
-	defer streamDecoders.Put(d)
+	defer func() {
+		// The pool must not hold on to the chunk.
+		if d.Reset(nil) == nil {
+			streamDecoders.Put(d)
+		}
+	}()
 	if err := d.Reset(bytes.NewReader(chunk)); err != nil {
 		return dst, zstdError(err)
 	}
-	out := bytes.NewBuffer(dst)
-	n, err := io.Copy(out, io.LimitReader(d, min(maxLen, int64(maxInt-1))+1))
+	out, err := readAll(d, dst, min(maxLen, int64(maxInt-1))+1)
 	switch {
 	case err != nil:
 		return dst, zstdError(err)
-	case n > maxLen:
+	case int64(len(out)-len(dst)) > maxLen:
 		return dst, tooLarge(maxLen)
 	}
-	return out.Bytes(), nil
+	return out, nil
+}
+
+// readAll appends to dst what r yields, up to most bytes. It makes room by
+// quarters, and none for the end of what fits.
+func readAll(r io.Reader, dst []byte, most int64) ([]byte, error) {
+	r = io.LimitReader(r, most)
+	for {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, max(len(dst)/4, 4<<10))
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
 }

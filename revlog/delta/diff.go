@@ -1,6 +1,9 @@
 package delta
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // Diff returns a delta that makes b out of a. It is empty if they are equal.
 //
@@ -9,28 +12,44 @@ import "bytes"
 // linear in the lengths of a and b, whatever they hold; where the shortest
 // delta would cost more, a longer one is returned.
 func Diff(a, b []byte) []byte {
+	out, _ := DiffWithin(a, b, math.MaxInt)
+	return out
+}
+
+// DiffWithin is Diff, unless the delta is longer than most bytes: then it
+// returns false, where it can without making the delta.
+func DiffWithin(a, b []byte, most int) (delta []byte, ok bool) {
 	if len(a) == 0 && len(b) == 0 {
-		return nil
+		return nil, true
 	}
 	prefix, suffix := common(a, b)
 	if prefix == len(a) && prefix == len(b) {
-		return nil
+		return nil, true
 	}
 	midA, midB := a[prefix:len(a)-suffix], b[prefix:len(b)-suffix]
+	whole := Fragment{prefix, len(a) - suffix, midB}
 	if len(midA) == 0 || len(midB) == 0 {
-		return AppendFragment(nil, Fragment{prefix, len(a) - suffix, midB})
+		return whole.within(nil, most)
 	}
 	d := getDiffer()
 	defer d.release()
-	if !d.split(midA, midB) {
-		return AppendFragment(nil, Fragment{prefix, len(a) - suffix, midB})
+	if !d.split(midA, midB) || len(d.b.kept) == 0 {
+		return whole.within(nil, most)
 	}
 	d.match()
 	out := d.delta(midB, prefix)
 	if len(out) > HeaderLen+len(midB) {
-		return AppendFragment(out[:0], Fragment{prefix, len(a) - suffix, midB})
+		return whole.within(out[:0], most)
 	}
-	return out
+	return out, len(out) <= most
+}
+
+// within appends the encoding of f to dst, if it takes no more than most bytes.
+func (f Fragment) within(dst []byte, most int) ([]byte, bool) {
+	if HeaderLen+len(f.Data) > most {
+		return nil, false
+	}
+	return AppendFragment(dst, f), true
 }
 
 // common returns the lengths of the whole lines that a and b share at their

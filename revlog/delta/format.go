@@ -135,6 +135,10 @@ func Replace(baseLen int, text []byte) []byte {
 // Full returns the delta that makes text out of the empty text.
 func Full(text []byte) []byte { return Replace(0, text) }
 
+// AppendFullHeader appends what a delta from the empty text to one of textLen
+// bytes has before the text.
+func AppendFullHeader(dst []byte, textLen int) []byte { return appendHeader(dst, 0, 0, textLen) }
+
 // IsReplace reports whether delta is one fragment that replaces a base of
 // baseLen bytes as a whole, and returns the text that it holds. Such a delta
 // can be applied without its base.

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"vcsd/hg"
+	"vcsd/internal/bigbuf"
 )
 
 func TestNext(t *testing.T) {
@@ -64,8 +65,8 @@ func TestMemory(t *testing.T) {
 		{"cut, end unknown", came, piece, -1, came + came/4 + 1<<20},
 		{"cut, file is short", came, piece, came, came + came/4 + 1<<20},
 		{"cut at once", 10, piece, -1, 1 << 20},
-		{"whole, end unknown", came, came, -1, 2*came + came/4 + 1<<20},
-		{"whole, from a file", came, came, came, came + 1<<20},
+		{"whole, end unknown", came, came, -1, 2*came + came/4 + came/16 + 1<<20},
+		{"whole, from a file", came, came, came, came + came/16 + 1<<20},
 		{"short, end unknown", 1000, 1000, -1, 100_000},
 	} {
 		src := &source{tt.came, tt.claimed}
@@ -84,12 +85,12 @@ func TestMemory(t *testing.T) {
 
 // TestGivesBack wants a buffer that was huge once not to be kept for ever.
 func TestGivesBack(t *testing.T) {
-	huge := make([]byte, 8*keepBytes)
+	huge := make([]byte, 8*bigbuf.Min)
 	r := NewReader(&source{1 << 20, -1}, "test")
-	if b, err := r.Next(huge, 100); err != nil || cap(b) > keepBytes {
+	if b, err := r.Next(huge, 100); err != nil || cap(b) > bigbuf.Min {
 		t.Errorf("Next(%d bytes of buffer, 100): capacity %d, %v; want a small one", cap(huge), cap(b), err)
 	}
-	small := make([]byte, keepBytes)
+	small := make([]byte, bigbuf.Min)
 	if n := testing.AllocsPerRun(10, func() { _, _ = r.Next(small, 100) }); n > 0 {
 		t.Errorf("Next allocates %v times with a buffer of %d bytes", n, cap(small))
 	}

@@ -5,18 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+
+	"vcsd/internal/bigbuf"
 )
 
-const (
-	// growBytes is the least that a piece grows by while its end is not known
-	// to come. Beyond that it grows by a quarter of what has arrived.
-	growBytes = 64 << 10
-
-	// keepBytes is the size up to which memory is reused for any piece, however
-	// small.
-	keepBytes = 1 << 20
-)
+// growBytes is the least that a piece grows by while its end is not known to
+// come. Beyond that it grows by a quarter of what has arrived.
+const growBytes = 64 << 10
 
 // A Reader reads exact pieces of a stream and counts them.
 type Reader struct {
@@ -70,7 +65,7 @@ func (r *Reader) Int32() (int32, error) {
 // bytes that have arrived or that Bound allows, not for the promise of them: a
 // stream that ends inside the piece has cost 5/4 of what came, and a step.
 func (r *Reader) Next(buf []byte, n int) ([]byte, error) {
-	if cap(buf) > keepBytes && n < cap(buf)/4 {
+	if cap(buf) > bigbuf.Cap(bigbuf.Min) && n < cap(buf)/4 {
 		buf = nil // once it was needed; that may never be again
 	}
 	if cap(buf) >= n || n <= growBytes || r.comes(n) {
@@ -89,10 +84,10 @@ func room(buf []byte, n int) []byte {
 	if cap(buf) >= n {
 		return buf
 	}
-	if n < keepBytes {
+	if n < bigbuf.Min {
 		return make([]byte, n, n+n/4) // the next one may be somewhat longer
 	}
-	return make([]byte, n)
+	return bigbuf.Make(n)
 }
 
 // whole reads n bytes into buf.
@@ -122,7 +117,11 @@ func (r *Reader) grown(buf []byte, n int) ([]byte, error) {
 		}
 		steps, buf = append(steps, buf), nil
 	}
-	return slices.Concat(steps...), nil
+	whole := room(nil, n)[:0]
+	for _, step := range steps {
+		whole = append(whole, step...)
+	}
+	return whole, nil
 }
 
 // Some reads up to len(p) bytes of a piece of want bytes of which got have

@@ -1,0 +1,5 @@
+//go:build !race
+
+package revlog
+
+const raceEnabled = false
