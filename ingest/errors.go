@@ -62,8 +62,6 @@ var (
 
 	// errWaited is the cause when a push did not get its turn in time.
 	errWaited = errors.New("waited too long for other pushes")
-
-	errLeft = errors.New("the push was given up before its turn")
 )
 
 // notStored is the answer to a push that was published and could not be linked

@@ -215,35 +215,6 @@ func copyOut(t testing.TB, fsys vfs.FS, dir, to string) {
 	}
 }
 
-// toMem copies the .hg directory of a repository on disk into memory.
-func toMem(t testing.TB, dotHg string) *vfs.Mem {
-	t.Helper()
-	m := vfs.NewMem()
-	err := filepath.WalkDir(dotHg, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || name == dotHg {
-			return err
-		}
-		rel, err := filepath.Rel(dotHg, name)
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return vfs.MkdirAllSync(m, rel)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return vfs.WriteAtomic(m, rel, b, true)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func readAll(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fsys.Open(name)

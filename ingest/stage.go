@@ -205,6 +205,9 @@ func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
 		if err := store.CheckPath(e.Path); err != nil {
 			return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
 		}
+		if e.Node.IsNull() {
+			return hg.Abortf("manifest %s: %q has no revision", in.Node.Short(), e.Path)
+		}
 		s.needs.add(e.Path, e.Node)
 		return nil
 	})
