@@ -46,16 +46,6 @@ func servePair(t testing.TB, root string, config ...string) *pair {
 	}
 }
 
-// servedCopy returns the root of a new pair, with a copy of a repository as "r".
-func servedCopy(t testing.TB, repo string) string {
-	t.Helper()
-	root := t.TempDir()
-	if err := hgtest.CopyTree(repo, filepath.Join(root, "r")); err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
-
 // A form is where a request carries its arguments.
 type form int
 
@@ -155,7 +145,12 @@ func setArgHeaders(h http.Header, enc string) {
 // both sends a request to both servers.
 func (p *pair) both(q request) (stock, vcsd answer) {
 	p.t.Helper()
-	return p.do(p.stock.URL, q), p.do(p.vcsd.URL, q)
+	if stock = p.do(p.stock.URL, q); stock.err != nil {
+		// Stock closes connections without a word; try on a fresh one.
+		p.http.CloseIdleConnections()
+		stock = p.do(p.stock.URL, q)
+	}
+	return stock, p.do(p.vcsd.URL, q)
 }
 
 // appendHgrc adds settings to the hgrc of a repository.

@@ -174,10 +174,14 @@ func (g *generator) getbundle() hgtest.Args {
 		return a // a client of bundle1
 	}
 	a["bundlecaps"] = g.bundleCaps()
-	for name, share := range map[string]int{"cg": 50, "phases": 60, "bookmarks": 50, "obsmarkers": 20, "cbattempted": 10, "stream": 5} {
+	for _, flag := range []struct {
+		name  string
+		share int
+	}{{"cg", 50}, {"phases", 60}, {"bookmarks", 50}, {"obsmarkers", 20}, {"cbattempted", 10}, {"stream", 5}} {
 		// Stock breaks down when it has to send what the client can't read.
-		if g.chance(share) && (strings.Contains(a["bundlecaps"], name) || name != "phases" && name != "obsmarkers") {
-			a[name] = pick(g, "1", "1", "0", "true", "")
+		needed := flag.name == "phases" || flag.name == "obsmarkers"
+		if g.chance(flag.share) && (!needed || strings.Contains(a["bundlecaps"], flag.name)) {
+			a[flag.name] = pick(g, "1", "1", "0", "true", "")
 		}
 	}
 	if a["stream"] != "" {
