@@ -200,3 +200,28 @@ func TestRawTextsStay(t *testing.T) {
 		}
 	}
 }
+
+// TestStagedBytes wants a push to cost little for each revision, whatever the
+// length of its text.
+func TestStagedBytes(t *testing.T) {
+	const revs, most = 20_000, 300
+	s := newBuilder(false, true).open(t, Options{GeneralDelta: true})
+	seg := newFileSegment(t)
+	before := heap()
+	st := NewStager(s, seg, StageOptions{Sparse: true, Engine: chunk.Zlib})
+	var p1 hg.Node
+	for i := range revs {
+		text := fmt.Appendf(nil, "text %d\n", i)
+		in := Incoming{Node: hg.HashText(p1, hg.NullNode, text), P1: p1}
+		if _, _, err := st.Add(in, delta.Full(text)); err != nil {
+			t.Fatal(err)
+		}
+		p1 = in.Node
+	}
+	if got := (heap() - before) / revs; got > most {
+		t.Errorf("%d bytes for each of %d revisions, want at most %d", got, revs, most)
+	} else {
+		t.Logf("%d bytes for each of %d revisions", got, revs)
+	}
+	runtime.KeepAlive(st)
+}
