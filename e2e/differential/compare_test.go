@@ -80,9 +80,6 @@ func refused(q request, vcsd answer) []string {
 }
 
 func compareStreams(m *model, q request, stock, vcsd answer) []string {
-	if m == nil {
-		m = newModel(nil, texts{})
-	}
 	want, err := decodeBundle(stock, maps.Clone(m.texts), nil)
 	if err != nil {
 		return []string{"stock: " + err.Error()}

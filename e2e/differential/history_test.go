@@ -30,7 +30,7 @@ func makeHistory(t *testing.T, dir string, seed uint64, evolution bool) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	hgtest.History{Seed: seed, Steps: 60, Evolution: evolution}.Make(t, h)
+	hgtest.History{Seed: seed, Steps: 45, Evolution: evolution}.Make(t, h)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	s := h.Session()
 	revs := strings.Fields(s.Run("log", "-r", "all()", "-T", "{rev}\n"))

@@ -76,6 +76,7 @@ const someNode = "0123456789012345678901234567890123456789"
 // TestHTTP compares what is around the commands. Where vcsd's answer is another
 // one, want says which and why says why.
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	p := servePair(t, tree(t))
 	const index = "stock shows a page there, of which there are few here"
 	tests := []struct {
@@ -187,6 +188,7 @@ func same(a answer) string {
 // TestKeepAlive: whatever was wrong with a request, the next one on the same
 // connection is answered, or the server said that it closes.
 func TestKeepAlive(t *testing.T) {
+	t.Parallel()
 	p := servePair(t, tree(t))
 	large := strings.Repeat("x", 300_000)
 	for _, tt := range []struct{ head, body string }{
@@ -223,6 +225,7 @@ func TestKeepAlive(t *testing.T) {
 
 // TestPrefix serves below a path.
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	p := servePair(t, tree(t), "web.prefix=/scm/hg/")
 	p.stock.URL, p.vcsd.URL = origin(p.stock.URL), origin(p.vcsd.URL)
 	for path, want := range map[string]string{

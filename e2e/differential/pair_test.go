@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	requests = flag.Int("requests", 300, "random requests to compare")
+	requests = flag.Int("requests", 200, "random requests to compare")
 	seed     = flag.Uint64("seed", 1, "seed of histories and requests")
 )
 

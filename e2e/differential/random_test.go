@@ -16,6 +16,7 @@ import (
 // TestRandomRequests asks both servers the same random things about random
 // histories.
 func TestRandomRequests(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	repos := []string{"publishing", "drafts", "evolved"}
 	for i, repo := range repos {

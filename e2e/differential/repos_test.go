@@ -14,6 +14,7 @@ var unsupported = map[string]string{"treemanifest": "treemanifest", "lfs": "lfs"
 
 // TestRepositories asks the same of all kinds of repositories.
 func TestRepositories(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	names := hgtest.Repos(t)
 	h := hgtest.New(t)
