@@ -14,7 +14,7 @@ import (
 
 // decodeBundle2 stages all parts of a bundle2 stream in order.
 func (s *stager) decodeBundle2(ctx context.Context, r io.Reader) error {
-	br, err := bundle2.NewReader(r, bundle2.Limits{})
+	br, err := bundle2.NewReader(r, bundle2.Limits{MaxBytes: s.limits.MaxPushBytes})
 	if err != nil {
 		return err
 	}
