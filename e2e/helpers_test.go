@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
@@ -84,6 +85,19 @@ func (s *site) records(t *testing.T) int {
 
 // quarantined lists the files that stand in the quarantine, but for locks.
 func (s *site) quarantined(t *testing.T) []string {
+	t.Helper()
+	// A client that went away doesn't wait for what its push leaves to be
+	// removed.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); ; <-tick.C {
+		if names := s.inQuarantine(t); len(names) == 0 || time.Now().After(end) {
+			return names
+		}
+	}
+}
+
+func (s *site) inQuarantine(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	top := filepath.Join(s.Repo("r"), ".hg", "vcsd", "quarantine")
