@@ -92,21 +92,20 @@ func compareStreams(m *model, q request, stock, vcsd answer) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	// Neither looks everything up: stock sends manifests, and vcsd files, that
+	// Neither looks everything up: both send manifests and files at times that
 	// are with the client already, which is waste and no harm.
-	want.revs = dropSpare(want.revs, got.revs, "manifest", has)
-	got.revs = dropSpare(got.revs, want.revs, "file ", has)
+	want.revs, got.revs = dropSpare(want.revs, got.revs, has), dropSpare(got.revs, want.revs, has)
 	return compareBundles(want, got)
 }
 
-// dropSpare takes away revisions of some logs that the client has and the other
+// dropSpare takes away manifests and files that the client has and the other
 // side doesn't send.
-func dropSpare(revs, others []revision, logs string, has map[key]bool) []revision {
+func dropSpare(revs, others []revision, has map[key]bool) []revision {
 	sent := map[key]bool{}
 	for _, r := range others {
 		sent[r.key] = true
 	}
-	return slices.DeleteFunc(revs, func(r revision) bool { return strings.HasPrefix(r.log, logs) && has[r.key] && !sent[r.key] })
+	return slices.DeleteFunc(slices.Clone(revs), func(r revision) bool { return r.log != "changelog" && has[r.key] && !sent[r.key] })
 }
 
 // clientHeads returns what the client has: what it told, and the parents of

@@ -178,10 +178,9 @@ func (g *generator) getbundle() hgtest.Args {
 	for _, flag := range []struct {
 		name  string
 		share int
-	}{{"cg", 50}, {"phases", 60}, {"bookmarks", 50}, {"obsmarkers", 20}, {"cbattempted", 10}, {"stream", 5}} {
+	}{{"cg", 50}, {"phases", 60}, {"bookmarks", 50}, {"cbattempted", 10}, {"stream", 5}} {
 		// Stock breaks down when it has to send what the client can't read.
-		needed := flag.name == "phases" || flag.name == "obsmarkers"
-		if g.chance(flag.share) && (!needed || strings.Contains(a["bundlecaps"], flag.name)) {
+		if g.chance(flag.share) && (flag.name != "phases" || strings.Contains(a["bundlecaps"], flag.name)) {
 			a[flag.name] = pick(g, "1", "1", "0", "true", "")
 		}
 	}
@@ -208,9 +207,6 @@ func (g *generator) bundleCaps() string {
 	}
 	if g.chance(20) {
 		more = append(more, "rev-branch-cache")
-	}
-	if g.chance(20) {
-		more = append(more, "obsmarkers=V0,V1")
 	}
 	return bundleCaps(versions, more...)
 }
