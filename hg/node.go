@@ -55,14 +55,6 @@ func ParseNode[T string | []byte](s T) (Node, error) {
 	return n, nil
 }
 
-// NodeFromBytes returns the node in b, which must be NodeLen bytes long.
-func NodeFromBytes(b []byte) (Node, error) {
-	if len(b) != NodeLen {
-		return Node{}, fmt.Errorf("node of %d bytes, want %d", len(b), NodeLen)
-	}
-	return Node(b), nil
-}
-
 // HashText returns the node of the revision that has these parents and this
 // full text. The order of the parents does not matter.
 func HashText(p1, p2 Node, text []byte) Node {

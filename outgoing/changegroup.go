@@ -9,7 +9,6 @@ import (
 	"vcsd/hg"
 	"vcsd/revlog"
 	"vcsd/revlog/delta"
-	"vcsd/store"
 	"vcsd/wire/changegroup"
 )
 
@@ -74,24 +73,12 @@ func (g *changegroupWriter) allManifests(ctx context.Context) (map[string]links,
 	if err := g.revisions(ctx, mf, g.linked(mf), func(r hg.Rev) hg.Node { return cl.Node(mf.LinkRev(r)) }); err != nil {
 		return nil, err
 	}
-	files := make(map[string]links)
-	read := cl.Reader(0)
-	for _, r := range g.sel.revs {
-		text, err := read.Text(r)
-		if err != nil {
-			return nil, err
-		}
-		c, err := store.ParseChangeset(text)
-		if err != nil {
-			return nil, &revlog.CorruptError{File: cl.Name(), Rev: r, Err: err}
-		}
-		for _, f := range c.Files() {
-			if _, ok := files[string(f)]; !ok {
-				files[string(f)] = nil
-			}
-		}
+	paths, err := filePaths(ctx, g.sel.view)
+	files := make(map[string]links, len(paths))
+	for _, path := range paths {
+		files[path] = nil
 	}
-	return files, nil
+	return files, err
 }
 
 // linked returns the revisions of a log that belong to changesets of the View.

@@ -43,34 +43,22 @@ func newManifestWalk(ctx context.Context, sel *selection) (*manifestWalk, error)
 
 // findManifests fills revs and link.
 func (m *manifestWalk) findManifests(ctx context.Context) error {
-	cl := m.sel.view.Changelog()
-	read := cl.Reader(0)
-	for _, r := range m.sel.revs {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		text, err := read.Text(r)
-		if err != nil {
-			return err
-		}
-		c, err := store.ParseChangeset(text)
-		if err != nil {
-			return &revlog.CorruptError{File: cl.Name(), Rev: r, Err: err}
-		}
+	err := eachChangeset(ctx, m.sel.view, slices.Values(m.sel.revs), func(r hg.Rev, c *store.Changeset) error {
 		mr, ok := m.mf.Rev(c.Manifest)
 		if !ok {
 			return &revlog.CorruptError{File: m.mf.Name(), Rev: hg.NullRev, Err: errNoManifest(r, c.Manifest)}
 		}
 		if mr == hg.NullRev || m.sel.clientHas(m.mf.LinkRev(mr)) {
-			continue
+			return nil
 		}
 		if _, ok := m.link[mr]; !ok {
 			m.link[mr] = r
 			m.revs = append(m.revs, mr)
 		}
-	}
+		return nil
+	})
 	slices.Sort(m.revs)
-	return nil
+	return err
 }
 
 // findFiles notes the file revisions that a manifest adds to one whose file

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -49,32 +47,6 @@ func newStreamClone(ctx context.Context, view *store.View) (*streamClone, error)
 	s.addSnapshot("00manifest", view.Manifest())
 	s.addSnapshot("00changelog", view.Changelog())
 	return s, nil
-}
-
-// filePaths returns the names of all files that any changeset changed, sorted.
-func filePaths(ctx context.Context, view *store.View) ([]string, error) {
-	cl := view.Changelog()
-	read := cl.Reader(0)
-	seen := make(map[string]struct{})
-	for r := hg.Rev(0); int(r) < cl.Len(); r++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		text, err := read.Text(r)
-		if err != nil {
-			return nil, err
-		}
-		c, err := store.ParseChangeset(text)
-		if err != nil {
-			return nil, &revlog.CorruptError{File: cl.Name(), Rev: r, Err: err}
-		}
-		for _, f := range c.Files() {
-			if _, ok := seen[string(f)]; !ok {
-				seen[string(f)] = struct{}{}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // addFilelog adds the files of one filelog, which is opened again when it is

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -152,7 +151,7 @@ func (a *authenticator) user(r *http.Request) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	right, err := a.check(r.Context(), name, password, addressOf(r))
+	right, err := a.check(r.Context(), name, password, peer(r).Host)
 	if err != nil {
 		return "", err
 	}
@@ -240,12 +239,4 @@ func (a *authenticator) challenge(e *wire.StatusError) *wire.StatusError {
 	}
 	c.Header.Set("WWW-Authenticate", "Basic realm="+strconv.Quote(a.realm))
 	return &c
-}
-
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
