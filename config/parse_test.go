@@ -89,7 +89,7 @@ func hgPython(t *testing.T) string {
 	t.Helper()
 	hg, err := exec.LookPath("hg")
 	if err != nil {
-		t.Skip("no hg to compare with")
+		t.Fatal(err)
 	}
 	script, err := os.ReadFile(hg)
 	if err != nil {
@@ -98,7 +98,7 @@ func hgPython(t *testing.T) string {
 	line, _, _ := strings.Cut(string(script), "\n")
 	python := strings.TrimSpace(strings.TrimPrefix(line, "#!"))
 	if out, err := exec.Command(python, "-c", "import mercurial.config").CombinedOutput(); err != nil {
-		t.Skipf("no hg modules to compare with in %q: %v: %s", python, err, out)
+		t.Fatalf("no hg modules to compare with in %q: %v: %s", python, err, out)
 	}
 	return python
 }

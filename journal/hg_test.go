@@ -17,7 +17,7 @@ func hgIn(t *testing.T, dir string) func(args ...string) string {
 	t.Helper()
 	exe, err := exec.LookPath("hg")
 	if err != nil {
-		t.Skip("hg is not installed")
+		t.Fatal(err)
 	}
 	return func(args ...string) string {
 		t.Helper()

@@ -450,7 +450,7 @@ func TestReplay(t *testing.T) {
 		t.Skip("makes some repositories")
 	}
 	if _, err := exec.LookPath("hg"); err != nil {
-		t.Skip("no hg")
+		t.Fatal(err)
 	}
 	repo := filepath.Join(t.TempDir(), "repo")
 	runHg(t, "init", repo)

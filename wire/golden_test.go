@@ -27,7 +27,7 @@ func hgEnv() []string {
 func needHg(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("hg"); err != nil {
-		t.Skip("no hg to compare with")
+		t.Fatal(err)
 	}
 }
 

@@ -265,7 +265,7 @@ func runHg(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	exe, err := exec.LookPath("hg")
 	if err != nil {
-		t.Skip("no hg")
+		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), "HGRCPATH=", "HGPLAIN=1", "HGENCODING=utf-8")

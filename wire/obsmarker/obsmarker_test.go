@@ -360,7 +360,7 @@ func BenchmarkDecode(b *testing.B) {
 func TestHgReads(t *testing.T) {
 	exe, err := exec.LookPath("hg")
 	if err != nil {
-		t.Skip("no hg")
+		t.Fatal(err)
 	}
 	hgRun := func(args ...string) string {
 		cmd := exec.Command(exe, args...)
