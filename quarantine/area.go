@@ -35,6 +35,7 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 const (
 	processPrefix = "p-"
+	gonePrefix    = "gone-"
 	lockName      = "lock"
 	payloadName   = "payload"
 	openTries     = 10
@@ -104,8 +105,19 @@ func (a *Area) Close() error {
 		return nil
 	}
 	a.running.Wait()
-	// The lock goes last, or a sweep would remove the same files.
-	return errors.Join(a.fs.RemoveAll(a.dir), a.lock.Close())
+	return errors.Join(removeProcess(a.fs, a.dir), a.lock.Close())
+}
+
+// removeProcess removes a process's subdirectory, whose lock the caller holds.
+// It is moved aside first: a sweep that looked for the lock while the files go
+// one by one would make a new one among them.
+func removeProcess(fsys vfs.FS, dir string) error {
+	top, name := path.Split(dir)
+	gone := top + gonePrefix + strings.TrimPrefix(name, processPrefix)
+	if err := fsys.Rename(dir, gone); err != nil {
+		return err
+	}
+	return fsys.RemoveAll(gone)
 }
 
 // Held returns how many bytes the payloads and segments of this process hold.
@@ -140,10 +152,13 @@ func (a *Area) Sweep(ctx context.Context) error {
 			break
 		}
 		dir := path.Join(a.top, e.Name())
-		if !strings.HasPrefix(e.Name(), processPrefix) || dir == a.dir {
-			continue
+		switch {
+		case dir == a.dir:
+		case strings.HasPrefix(e.Name(), processPrefix):
+			errs = append(errs, a.sweepProcess(dir))
+		case strings.HasPrefix(e.Name(), gonePrefix):
+			errs = append(errs, a.fs.RemoveAll(dir))
 		}
-		errs = append(errs, a.sweepProcess(dir))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep quarantine: %w", err)
@@ -162,5 +177,5 @@ func (a *Area) sweepProcess(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.fs.RemoveAll(dir), lock.Close())
+	return errors.Join(removeProcess(a.fs, dir), lock.Close())
 }

@@ -9,6 +9,7 @@
 //	quarantine/p-<random>/lock
 //	quarantine/p-<random>/<digest>/payload
 //	quarantine/p-<random>/<digest>/segment-<number>
+//	quarantine/gone-<random>/   one that is being removed
 //
 // An Area may be used by several goroutines at once, a Dir by one at a time.
 package quarantine

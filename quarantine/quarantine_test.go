@@ -229,14 +229,17 @@ func TestSweepSparesTheLiving(t *testing.T) {
 			e := must(others.Receive(ctx, strings.NewReader("another's")))
 			mustDo(t, fsys.MkdirAll("q/p-dead/digest"))
 			mustDo(t, vfs.WriteAtomic(fsys, "q/p-dead/digest/payload", []byte("x"), false))
+			mustDo(t, fsys.MkdirAll("q/gone-dead/digest"))
 			mustDo(t, fsys.MkdirAll("q/foreign"))
 			mustDo(t, mine.Sweep(ctx))
 			for _, d := range []*quarantine.Dir{d, e} {
 				mustDo(t, must(d.OpenPayload()).Close())
 				mustDo(t, d.Release())
 			}
-			if there := must(vfs.Exists(fsys, "q/p-dead")); there {
-				t.Error("what a dead process left is there")
+			for _, left := range []string{"q/p-dead", "q/gone-dead"} {
+				if there := must(vfs.Exists(fsys, left)); there {
+					t.Errorf("what a dead process left is there: %s", left)
+				}
 			}
 			if there := must(vfs.Exists(fsys, "q/foreign")); !there {
 				t.Error("a foreign directory was removed")
