@@ -26,7 +26,9 @@ var tower = []struct {
 	packages []string
 }{
 	{0, []string{"hg"}},
-	{0, []string{"cache", "config", "internal/bigbuf", "internal/vfs"}},
+	{0, []string{"cache", "config", "internal/bigbuf", "internal/vfs", "pattern"}},
+	{0, []string{"acl", "internal/livefile"}},
+	{0, []string{"auth"}},
 	{1, []string{"dag", "revlog/chunk", "revlog/delta", "wire/internal/frame"}},
 	{1, []string{"wire/changegroup", "wire/compression", "wire/obsmarker"}},
 	{1, []string{"wire/bundle2"}},
