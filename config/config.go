@@ -99,6 +99,9 @@ func (v view) apply(ops []op) {
 			v[o.section] = old.clone()
 		}
 		s := v[o.section]
+		if o.key == "" {
+			continue
+		}
 		if o.unset {
 			delete(s.items, o.key)
 			continue
@@ -166,6 +169,9 @@ func (v view) list(name string) []Item {
 
 // AllItems is Items with what stands in files of owners who aren't trusted.
 func (c *Config) AllItems(section string) []Item { return c.all.list(section) }
+
+// HasSection reports whether a trusted file has a section, were it empty.
+func (c *Config) HasSection(name string) bool { return c.trusted[name] != nil }
 
 // Sections returns the names of all sections that a file has set something in,
 // sorted.

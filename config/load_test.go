@@ -82,6 +82,32 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+func TestHasSection(t *testing.T) {
+	const hgrc = "[a]\nx = 1\n[empty]\n[emptied]\ny = 1\n%unset y\n"
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"r/.hg/hgrc": hgrc, "system.rc": "[system]\n"})
+	for trusted, want := range map[string]string{"": "system", "eve": "a emptied empty system"} {
+		l := trustLoader(map[string]string{"HGRCPATH": filepath.Join(dir, "system.rc")})
+		base, err := l.System(Item{Section: "trusted", Key: "users", Value: trusted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := l.Repository(base, filepath.Join(dir, "r/.hg"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range []string{"a", "emptied", "empty", "none", "system"} {
+			if c.HasSection(name) {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("trusting %q: sections %v, want %s", trusted, got, want)
+		}
+	}
+}
+
 func TestOverridesWinOverRepository(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"r/.hg/hgrc": "[a]\nx = file\n%unset y\n", "s.rc": "[a]\ny = s\n"})

@@ -21,7 +21,8 @@ const (
 // space is what counts as white space.
 const space = " \t\n\r\f\v"
 
-// An op sets a key, or removes it.
+// An op sets a key, or removes it, or says by an empty key that there is a
+// section.
 type op struct {
 	section, key string
 	value        string
@@ -118,6 +119,7 @@ func (f *fileParser) parse(line string) error {
 	}
 	if section, ok := parseSection(line); ok {
 		f.section = section
+		f.ops = append(f.ops, op{section: section, source: f.source(), level: f.level})
 		return nil
 	}
 	if key, value, ok := parseItem(line); ok {

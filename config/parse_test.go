@@ -270,7 +270,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("error without a place: %v", err)
 		}
 		for _, o := range p.ops {
-			if o.key == "" || o.source == "" {
+			if header := o.value == "" && !o.unset && o.section != ""; o.key == "" && !header || o.source == "" {
 				t.Errorf("op %+v of %q", o, data)
 			}
 		}
