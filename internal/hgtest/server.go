@@ -22,6 +22,9 @@ type ServerOptions struct {
 	Root string
 	// Stock serves with hg serve instead of vcsd.
 	Stock bool
+	// Hgweb serves with stock hgweb behind a web server that knows its users:
+	// see User. It needs no Stock.
+	Hgweb bool
 	// Config holds settings as section.key=value. web.push_ssl is off and
 	// web.allow-push is * unless they say otherwise.
 	Config []string
@@ -61,7 +64,7 @@ func UseStock() bool { return os.Getenv("VCSD_TEST_SERVER") == "stock" }
 // Serve starts a server and waits until it listens. It ends with the test.
 func Serve(t testing.TB, o ServerOptions) *Server {
 	t.Helper()
-	o.Stock = o.Stock || UseStock()
+	o.Stock = o.Stock || o.Hgweb || UseStock()
 	s := &Server{t: t, o: o, Root: o.Root, Stock: o.Stock, home: t.TempDir()}
 	t.Cleanup(func() {
 		s.end(syscall.SIGKILL)
@@ -152,6 +155,9 @@ func (s *Server) command() *exec.Cmd {
 		conf := filepath.Join(s.home, "web.conf")
 		writeFile(s.t, conf, "[paths]\n/ = "+s.Root+"/**\n[web]\nrefreshinterval = -1\n"+webSection(settings))
 		args = append(args, "--web-conf", conf)
+	}
+	if s.o.Hgweb {
+		name, args = pythonPath(s.t), []string{s.hgwebScript(), args[len(args)-1]}
 	}
 	cmd := exec.Command(name, append(args, s.o.Args...)...)
 	cmd.Dir = s.Root
