@@ -1,9 +1,12 @@
 package obsmarker
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 
 	"vcsd/hg"
 	"vcsd/wire/internal/frame"
@@ -82,6 +85,48 @@ func (m *Marker) Key() string {
 		b = append(b, e.Value...)
 	}
 	return string(b)
+}
+
+// Compare orders markers as hg does where it sends them: by predecessor,
+// successors, flags, metadata, date and parents.
+func Compare(a, b Marker) int {
+	if a.Long == nil && b.Long == nil && a.Prec != b.Prec {
+		return a.Prec.Compare(b.Prec)
+	}
+	precA, succsA, parentsA := a.nodeBytes()
+	precB, succsB, parentsB := b.nodeBytes()
+	return cmp.Or(
+		bytes.Compare(precA, precB),
+		slices.CompareFunc(succsA, succsB, bytes.Compare),
+		cmp.Compare(a.Flags, b.Flags),
+		slices.CompareFunc(a.Meta, b.Meta, func(x, y Meta) int {
+			return cmp.Or(strings.Compare(x.Key, y.Key), strings.Compare(x.Value, y.Value))
+		}),
+		cmp.Compare(a.Date.Seconds, b.Date.Seconds),
+		cmp.Compare(a.Date.Offset, b.Date.Offset),
+		slices.CompareFunc(parentsA, parentsB, bytes.Compare),
+	)
+}
+
+// nodeBytes returns the nodes of either length.
+func (m *Marker) nodeBytes() (prec []byte, succs, parents [][]byte) {
+	if l := m.Long; l != nil {
+		return l.Prec[:], slicesOf(l.Succs), slicesOf(l.Parents)
+	}
+	return m.Prec[:], slicesOf(m.Succs), slicesOf(m.Parents)
+}
+
+func slicesOf[N hg.Node | LongNode](nodes []N) [][]byte {
+	out := make([][]byte, len(nodes))
+	for i := range nodes {
+		switch n := any(&nodes[i]).(type) {
+		case *hg.Node:
+			out[i] = n[:]
+		case *LongNode:
+			out[i] = n[:]
+		}
+	}
+	return out
 }
 
 // noParents is the count of parents in version 1 that means that nothing is
