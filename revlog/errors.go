@@ -25,6 +25,15 @@ func (e *CorruptError) Error() string {
 // Unwrap returns what is wrong.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
+// Corrupt returns the error for what a decoder found in a log. To the decoder
+// it was somebody else's fault; these bytes are ours.
+func Corrupt(file string, rev hg.Rev, err error) *CorruptError {
+	if errors.Is(err, hg.ErrMalformed) {
+		err = errors.New(err.Error())
+	}
+	return &CorruptError{file, rev, err}
+}
+
 // An UnsupportedError means that a log is of a kind that vcsd does not honour.
 type UnsupportedError struct {
 	File    string

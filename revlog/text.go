@@ -373,13 +373,9 @@ func (s *state) dataError(rev hg.Rev, err error) error {
 	if errors.Is(err, hg.ErrTooLarge) {
 		return fmt.Errorf("rev %d of %q: %w", rev, s.log.radix, err)
 	}
-	if errors.Is(err, hg.ErrMalformed) {
-		// That is for what clients send; these bytes are ours.
-		err = errors.New(err.Error())
-	}
 	name := s.log.dataName()
 	if s.hdr.inline() {
 		name = s.log.indexName()
 	}
-	return &CorruptError{name, rev, err}
+	return Corrupt(name, rev, err)
 }
