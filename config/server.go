@@ -68,8 +68,14 @@ func (s *Server) Bundle1(action string, generalDelta bool) bool {
 type Exchange struct {
 	Publish bool // phases.publish: pushed changesets become public
 
-	Obsmarkers   bool // exchange obsolescence markers (experimental.evolution)
-	Changegroup3 bool // offer changegroup version 03 without need
+	CreateMarkers bool // take obsolescence markers (experimental.evolution)
+	Obsmarkers    bool // and offer to exchange them
+	Instabilities bool // tell pushers what they leave unstable
+	Changegroup3  bool // offer changegroup version 03 without need
+
+	SingleHead           bool // experimental.single-head-per-branch
+	SingleHeadPublicOnly bool // what is not public doesn't count for it
+	SingleHeadClosed     bool // closed heads do
 
 	PostArgs bool // experimental.httppostargs
 	PushVars bool // push.pushvars.server: hand pushed variables to hooks
@@ -81,13 +87,17 @@ func (c *Config) Exchange() (Exchange, error) {
 	push := &reader{view: c.trusted, section: "push"}
 	r := &reader{view: c.trusted, section: "experimental"}
 	e := Exchange{
-		Publish:      phases.bool(true, "publish"),
-		Changegroup3: r.bool(false, "changegroup3"),
-		PostArgs:     r.bool(false, "httppostargs"),
-		PushVars:     push.bool(false, "pushvars.server"),
+		Publish:              phases.bool(true, "publish"),
+		Changegroup3:         r.bool(false, "changegroup3") || r.bool(false, "treemanifest"),
+		Instabilities:        r.bool(true, "evolution.report-instabilities"),
+		SingleHead:           r.bool(false, "single-head-per-branch"),
+		SingleHeadPublicOnly: r.bool(false, "single-head-per-branch:public-changes-only"),
+		SingleHeadClosed:     r.bool(false, "single-head-per-branch:account-closed-heads"),
+		PostArgs:             r.bool(false, "httppostargs"),
+		PushVars:             push.bool(false, "pushvars.server"),
 	}
-	create := c.evolution(r, "createmarkers")
-	e.Obsmarkers = create && c.evolution(r, "exchange")
+	e.CreateMarkers = c.evolution(r, "createmarkers")
+	e.Obsmarkers = e.CreateMarkers && c.evolution(r, "exchange")
 	r.faults = append(append(r.faults, phases.faults...), push.faults...)
 	return e, r.err()
 }

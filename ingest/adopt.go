@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"time"
@@ -9,64 +10,101 @@ import (
 	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/journal"
+	"vcsd/refs"
 	"vcsd/store"
 )
 
 // stateAtTip returns the repository as the next push will find it. What a
-// local hg did since the last record becomes a record of its own. The caller
-// holds the store's lock.
-func (p *Pipeline) stateAtTip(ctx context.Context) (*store.View, error) {
+// local hg did since the record of tip becomes a record of its own, whose tip
+// is returned. The caller holds the store's lock.
+func (p *Pipeline) stateAtTip(ctx context.Context, tip refs.Tip) (*store.View, refs.Tip, error) {
 	if _, err := p.repo.Refresh(); err != nil {
-		return nil, err
+		return nil, tip, err
 	}
 	view, err := p.repo.View(ctx)
 	if err != nil {
-		return nil, err
+		return nil, tip, err
 	}
-	err = guarded(func() error {
-		tip := p.knownTip()
-		if view.Len() == tip.ChangelogLen && lastNode(view) == tip.Node {
-			return nil
+	err = guarded(func() (err error) {
+		moved, err := p.markersMoved(ctx)
+		if err != nil || !moved && view.Len() == tip.ChangelogLen && lastNode(view) == tip.Node {
+			return err
 		}
-		return p.adopt(ctx, view)
+		tip, err = p.adopt(ctx, view, tip)
+		return err
 	})
 	if err != nil {
 		view.Close()
-		return nil, err
+		return nil, tip, err
 	}
-	return view, nil
+	return view, tip, nil
+}
+
+// A markerFile tells whether the file of markers is as it was.
+type markerFile struct {
+	size       int64
+	dev, inode uint64
+}
+
+func (p *Pipeline) markerFile() (markerFile, error) {
+	info, err := p.fs.Stat(store.ObsStorePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return markerFile{}, nil
+	}
+	return markerFile{info.Size, info.Dev, info.Ino}, err
+}
+
+// markersMoved tells whether somebody else changed the file of markers since
+// this process linked a record. Where that is not known, what there is is made
+// durable: later records go on where it ended. The caller holds the store's
+// lock.
+func (p *Pipeline) markersMoved(ctx context.Context) (bool, error) {
+	now, err := p.markerFile()
+	if err != nil {
+		return false, err
+	}
+	known := p.markersAt
+	p.markersAt = &now
+	if known != nil || now.size == 0 {
+		return known != nil && *known != now, nil
+	}
+	err = journal.SyncTouched(ctx, p.fs, journal.TouchedFiles(store.ObsStorePath))
+	var sync *journal.SyncError
+	if errors.As(err, &sync) {
+		err = p.fail(err)
+	}
+	return false, err
 }
 
 func lastNode(v *store.View) hg.Node { return v.Changelog().Node(hg.Rev(v.Len() - 1)) }
 
-// adopt publishes a record that says: the store was changed from outside.
+// adopt publishes a record that says: the store was changed from outside. It
+// returns the tip after it.
 //
 // Order: what the other program wrote is synced, as later records go on where
 // it ended and can't bring it back; the checkpoint moves up to the record
 // before, as records must not be applied over that change again; then the
 // record is published.
-func (p *Pipeline) adopt(ctx context.Context, view *store.View) error {
-	tip := p.knownTip()
-	touched, err := p.touchedOutside(view)
+func (p *Pipeline) adopt(ctx context.Context, view *store.View, tip refs.Tip) (refs.Tip, error) {
+	touched, err := p.touchedOutside(view, tip)
 	if err != nil {
-		return err
+		return tip, err
 	}
 	p.checkpoint.touch(touched)
 	if err := p.checkpoint.checkpoint(ctx, p); err != nil {
-		return err
+		return tip, err
 	}
 	rec := &journal.Record{
 		Seq: tip.Seq + 1, Prev: tip.Digest, Time: time.Now().UTC(), Node: p.node, Kind: journal.Adopt,
 		ChangelogLen: view.Len(), Tip: lastNode(view),
 	}
 	p.log.InfoContext(ctx, "local changes adopted", "seq", rec.Seq, "changesets", rec.ChangelogLen)
-	return p.publishRecord(ctx, &decided{view: view, pending: newPending(view)}, rec, nil)
+	return p.publishRecord(ctx, &decided{view: view, pending: newPending(view), tip: tip}, rec, nil)
 }
 
 // touchedOutside returns the files that another program has written since the
 // tip: those of the changesets it added, or if it did anything else, all.
-func (p *Pipeline) touchedOutside(view *store.View) (*journal.Touched, error) {
-	tip := p.knownTip()
+func (p *Pipeline) touchedOutside(view *store.View, tip refs.Tip) (*journal.Touched, error) {
 	n := tip.ChangelogLen
 	cl := view.Changelog()
 	if tip.Seq == 0 || n > cl.Len() || cl.Node(hg.Rev(n-1)) != tip.Node || cl.Len()-n > maxAdoptedChangesets {

@@ -77,6 +77,11 @@ func crashCases() []crashCase {
 			func(n *node) bool { v := n.view(); defer v.Close(); return v.Phase(1) == hg.Public },
 			has(c[2].Node()),
 		},
+		{
+			"markers only", [][]byte{pushOf(c[:4]...), markerPush(c[3].Node())}, markerPush(c[2].Node()), markerPush(c[1].Node()),
+			func(n *node) bool { return !n.has(c[2].Node()) },
+			func(n *node) bool { return !n.has(c[3].Node()) && n.has(c[1].Node()) },
+		},
 	}
 }
 
@@ -141,7 +146,7 @@ type sweep struct {
 // crashAt returns whether the fault happened.
 func (s *sweep) crashAt(k int) (fired bool) {
 	mem := s.base.Crash(nil) // a copy: all of it is durable
-	n := &node{t: s.t, fs: mem, publishing: s.crashCase.name != "phases only", boot: "boot-1", cluster: refs.NewMemory()}
+	n := &node{t: s.t, fs: mem, publishing: s.crashCase.name != "phases only" && s.crashCase.name != "markers only", boot: "boot-1", cluster: refs.NewMemory()}
 	n.mustOpen()
 	for _, b := range s.before {
 		n.push(b)

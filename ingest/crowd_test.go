@@ -359,7 +359,7 @@ func TestPushkeys(t *testing.T) {
 	a, b := c[0].Node().String(), c[1].Node().String()
 	var moved [16]bool
 	crowd(len(moved), func(i int) {
-		ok, err := n.p.Pushkey(context.Background(), "bookmarks", fmt.Sprint("m", i/2), "", []string{a, b}[i%2], Who{})
+		ok, _, err := n.p.Pushkey(context.Background(), "bookmarks", fmt.Sprint("m", i/2), "", []string{a, b}[i%2], Who{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -496,7 +496,7 @@ func TestMappingIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = guarded(func() error {
-		return fmt.Errorf("read %v", newPending(v).node(3))
+		return fmt.Errorf("read %v", newPending(v).Node(3))
 	})
 	var fault *vfs.FaultError
 	if !errors.As(err, &fault) {

@@ -10,22 +10,27 @@ import (
 	"vcsd/hg"
 	"vcsd/journal"
 	"vcsd/store"
+	"vcsd/wire/obsmarker"
 )
 
 // A decision is what an accepted push changes, and what its sender is told.
 type decision struct {
-	push       *staged
-	publishing bool // phases.publish of the repository
+	push   *staged
+	policy Policy
+	first  int // changesets before the push
 
-	fresh      []int // indexes in push.changesets of those that were added
-	heads      []journal.BranchHeads
-	bookmarks  []journal.BookmarkMove
-	phases     []journal.PhaseMove
-	published  []hg.Node // asked to be public, whether or not they were
-	result     int       // of the last changegroup, as hg counts it
-	replyParts []ReplyPart
-	output     strings.Builder
-	total      counts
+	fresh         []int // indexes in push.changesets of those that were added
+	heads         []journal.BranchHeads
+	bookmarks     []bookmark // where they were moved to
+	bookmarkMoves []journal.BookmarkMove
+	phases        []journal.PhaseMove
+	markers       []obsmarker.Marker // that were added
+	published     []hg.Node          // asked to be public, whether or not they were
+	result        int                // of the last changegroup, as hg counts it
+	replyParts    []ReplyPart
+	output        strings.Builder
+	total         counts
+	wrote         bool // hg would have written to the store by now
 }
 
 // counts are what all changegroups of a push brought, for the last sentence.
@@ -33,23 +38,40 @@ type counts struct{ groups, changesets, changes, files, heads int }
 
 // decide runs the ops of a push against p. On an error p is as it was, and
 // the decision holds what had been said until then.
-func decide(p *pending, push *staged, publishing bool) (*decision, error) {
-	d := &decision{push: push, publishing: publishing}
-	for _, o := range push.ops {
+func decide(p *pending, push *staged, policy Policy) (*decision, error) {
+	d := &decision{push: push, policy: policy, first: p.Len()}
+	before := p.instabilities(policy)
+	err := d.run(p)
+	if err == nil {
+		err = p.checkSingleHead(policy.SingleHead)
+	}
+	if err != nil {
+		p.rollback()
+		d.sayAbort()
+		return d, err
+	}
+	d.heads = p.changedHeads()
+	p.keep()
+	d.sayTotal(p, before)
+	return d, nil
+}
+
+// run runs the ops of the push one after the other.
+func (d *decision) run(p *pending) error {
+	for _, o := range d.push.ops {
 		if err := o.decide(p, d); err != nil {
-			p.rollback()
-			d.sayAbort()
-			return d, err
+			return err
+		}
+		if err := p.settle(); err != nil {
+			return err
 		}
 	}
-	p.keep()
-	d.sayTotal()
-	return d, nil
+	return nil
 }
 
 // changes tells whether the push changes anything.
 func (d *decision) changes() bool {
-	return len(d.fresh) > 0 || len(d.bookmarks) > 0 || len(d.phases) > 0
+	return len(d.fresh)+len(d.bookmarks)+len(d.phases)+len(d.markers) > 0
 }
 
 const racedText = "remote repository changed while pushing - please try again"
@@ -89,9 +111,9 @@ func (c checkBookmarks) decide(p *pending, _ *decision) error {
 		have := p.bookmark(m.name)
 		switch {
 		case have == m.node:
-		case m.node.IsNull():
+		case m.node == absent:
 			return raced("bookmark \"%s\" set on %s, expected missing", m.name, have.Short())
-		case have.IsNull():
+		case have == absent:
 			return raced("bookmark \"%s\" is missing, expected %s", m.name, m.node.Short())
 		default:
 			return raced("bookmark \"%s\" move from %s to %s", m.name, m.node.Short(), have.Short())
@@ -102,11 +124,11 @@ func (c checkBookmarks) decide(p *pending, _ *decision) error {
 
 func (c checkPhases) decide(p *pending, _ *decision) error {
 	for _, e := range c.nodes {
-		r, ok := p.rev(e.node)
+		r, ok := p.Rev(e.node)
 		if !ok {
 			return hg.Abortf("unknown node %s", e.node)
 		}
-		if have := p.phase(r); have != e.phase {
+		if have := p.Phase(r); have != e.phase {
 			return raced("%s is %s expected %s", e.node.Short(), have, e.phase)
 		}
 	}
@@ -127,6 +149,7 @@ func (o addGroup) decide(p *pending, d *decision) error {
 	}
 	d.result = groupResult(heads)
 	d.output.WriteString(addingText)
+	d.wrote = true
 	d.total.add(g, p.Len()-first, heads)
 	if o.partID != "" {
 		d.replyParts = append(d.replyParts, ReplyPart{Type: "reply:changegroup", Params: []Param{
@@ -142,61 +165,43 @@ func (o addGroup) decide(p *pending, d *decision) error {
 // that the server had, and those below that it had hidden.
 func (d *decision) addChangesets(p *pending, g group) error {
 	target := hg.Draft
-	if d.publishing {
+	if d.policy.Publishing {
 		target = hg.Public
 	}
-	byBranch := make(map[string][]hg.Rev)
 	for i := g.first; i < g.last; i++ {
 		c := d.push.changesets[i]
-		if _, ok := p.rev(c.node); ok {
+		if _, ok := p.Rev(c.node); ok {
 			continue
 		}
-		r, err := p.add(c, target)
-		if err != nil {
+		if _, err := p.add(c, target); err != nil {
 			return err
 		}
 		d.fresh = append(d.fresh, i)
-		byBranch[c.branch] = append(byBranch[c.branch], r)
 	}
 	all := make([]hg.Rev, 0, len(g.nodes))
 	for _, n := range g.nodes {
-		if r, ok := p.rev(n); ok {
+		if r, ok := p.Rev(n); ok {
 			all = append(all, r)
 		}
 	}
-	// Before the heads of branches, which it may add to.
 	d.advance(p, all, target)
-	d.updateHeads(p, byBranch)
-	if d.publishing {
+	if d.policy.Publishing {
 		d.published = append(d.published, g.nodes...)
 	}
 	return nil
 }
 
-func (d *decision) updateHeads(p *pending, byBranch map[string][]hg.Rev) {
-	branches := make([]string, 0, len(byBranch))
-	for b := range byBranch {
-		branches = append(branches, b)
-	}
-	slices.Sort(branches)
-	for _, b := range branches {
-		old := d.nodesOf(p, p.headsOfBranch(b))
-		p.updateBranchHeads(b, byBranch[b])
-		d.heads = append(d.heads, journal.BranchHeads{Branch: b, Old: old, New: d.nodesOf(p, p.headsOfBranch(b))})
-	}
-}
-
-func (d *decision) nodesOf(p *pending, revs []hg.Rev) []hg.Node {
+func nodesOf(p *pending, revs []hg.Rev) []hg.Node {
 	nodes := make([]hg.Node, len(revs))
 	for i, r := range revs {
-		nodes[i] = p.node(r)
+		nodes[i] = p.Node(r)
 	}
 	return nodes
 }
 
 func (d *decision) advance(p *pending, revs []hg.Rev, to hg.Phase) {
 	if moved := p.advance(revs, to); len(moved) > 0 {
-		d.phases = append(d.phases, journal.PhaseMove{Phase: to, Nodes: d.nodesOf(p, moved)})
+		d.phases = append(d.phases, journal.PhaseMove{Phase: to, Nodes: nodesOf(p, moved)})
 	}
 }
 
@@ -219,43 +224,11 @@ func (c *counts) add(g group, changesets, heads int) {
 	c.heads += heads
 }
 
-// sayTotal writes what hg writes when it has added changegroups.
-func (d *decision) sayTotal() {
-	c := &d.total
-	if c.groups == 0 {
-		return
-	}
-	fmt.Fprintf(&d.output, "added %d changesets with %d changes to %d files", c.changesets, c.changes, c.files)
-	if c.heads != 0 {
-		fmt.Fprintf(&d.output, " (%+d heads)", c.heads)
-	}
-	d.output.WriteByte('\n')
-	if d.push.reply.bundle2 {
-		d.replyOutput()
-	}
-}
-
-// sayAbort writes what hg writes when it refuses a push that it has begun to
-// add.
-func (d *decision) sayAbort() {
-	d.replyParts = nil
-	d.output.Reset()
-	if n := d.total.groups; n > 0 {
-		d.output.WriteString(strings.Repeat(addingText, n) + "transaction abort!\nrollback completed\n")
-	}
-}
-
-// replyOutput sends what was said so far, in reply to a part or to the whole.
-func (d *decision) replyOutput(params ...Param) {
-	d.replyParts = append(d.replyParts, ReplyPart{Type: "output", Params: params, Payload: []byte(d.output.String())})
-	d.output.Reset()
-}
-
 func (o movePhases) decide(p *pending, d *decision) error {
 	byPhase := slices.Clone(o.nodes)
 	slices.SortStableFunc(byPhase, func(a, b phaseNode) int { return cmp.Compare(a.phase, b.phase) })
 	for _, e := range byPhase {
-		r, ok := p.rev(e.node)
+		r, ok := p.Rev(e.node)
 		if !ok {
 			return hg.Abortf("unknown node %s", e.node)
 		}
@@ -275,7 +248,10 @@ func (o setBookmarks) decide(p *pending, d *decision) error {
 		if err := store.CheckBookmarkName(m.name); err != nil {
 			return err
 		}
-		if r, ok := p.rev(m.node); !ok || (r != hg.NullRev && !p.visible(r)) {
+		if m.node == absent {
+			continue
+		}
+		if r, ok := p.Rev(m.node); !ok || !p.sees(r) {
 			return hg.Abortf("bookmark %s: unknown revision '%s'", m.name, m.node)
 		}
 	}
@@ -290,91 +266,15 @@ func (d *decision) moveBookmark(p *pending, name string, to hg.Node) {
 	if from == to {
 		return
 	}
-	set(p, p.bookmarks, name, to)
-	d.bookmarks = append(d.bookmarks, journal.BookmarkMove{Name: name, Old: from, New: to})
+	p.moveBookmark(name, to)
+	d.bookmarks = append(d.bookmarks, bookmark{name, to})
+	d.bookmarkMoves = append(d.bookmarkMoves, journal.BookmarkMove{Name: name, Old: recorded(from), New: recorded(to)})
 }
 
-func (o pushkey) decide(p *pending, d *decision) error {
-	ok := o.apply(p, d)
-	ret := "0"
-	if ok {
-		ret = "1"
+// recorded returns a bookmark's place as a record has it.
+func recorded(n hg.Node) hg.Node {
+	if n == absent {
+		return hg.NullNode
 	}
-	d.result = int(ret[0] - '0')
-	if o.partID != "" {
-		d.replyParts = append(d.replyParts, ReplyPart{Type: "reply:pushkey", Mandatory: true, Params: []Param{
-			{"in-reply-to", o.partID}, {"return", ret},
-		}})
-	}
-	if o.mandatory && !ok {
-		return &hg.PushkeyFailed{
-			Namespace: o.namespace, Key: o.key, Old: o.old, New: o.new, Ret: ret, PartID: o.partID,
-		}
-	}
-	return nil
+	return n
 }
-
-// apply compares and sets one key, and reports whether the key now has the
-// new value.
-func (o pushkey) apply(p *pending, d *decision) bool {
-	switch o.namespace {
-	case "bookmarks":
-		return o.applyBookmark(p, d)
-	case "phases":
-		return o.applyPhase(p, d)
-	}
-	return false
-}
-
-func (o pushkey) applyBookmark(p *pending, d *decision) bool {
-	if store.IsDivergent(o.key) || store.CheckBookmarkName(o.key) != nil {
-		return false
-	}
-	have := ""
-	if n := p.bookmark(o.key); !n.IsNull() {
-		have = n.String()
-	}
-	if have != o.old && have != o.new {
-		return false
-	}
-	if o.new == "" {
-		d.moveBookmark(p, o.key, hg.NullNode)
-		return true
-	}
-	n, err := hg.ParseNode(o.new)
-	if err != nil {
-		return false
-	}
-	r, ok := p.rev(n)
-	if !ok || r == hg.NullRev || !p.visible(r) {
-		return false
-	}
-	d.moveBookmark(p, o.key, n)
-	return true
-}
-
-func (o pushkey) applyPhase(p *pending, d *decision) bool {
-	n, err := hg.ParseNode(o.key)
-	if err != nil {
-		return false
-	}
-	r, known := p.rev(n)
-	from, err1 := strconv.Atoi(o.old)
-	to, err2 := strconv.Atoi(o.new)
-	if !known || r == hg.NullRev || !p.visible(r) || err1 != nil || err2 != nil || !inPhaseRange(from) || !inPhaseRange(to) {
-		return false
-	}
-	switch have := int(p.phase(r)); {
-	case have == from && to < from:
-		d.advance(p, []hg.Rev{r}, hg.Phase(to))
-		if to == int(hg.Public) {
-			d.published = append(d.published, n)
-		}
-		return true
-	case have == to:
-		return true
-	}
-	return false
-}
-
-func inPhaseRange(n int) bool { return n >= 0 && n <= int(hg.Internal) && hg.Phase(n).Valid() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,8 @@ import (
 	"vcsd/internal/hgtest"
 	"vcsd/wire"
 	"vcsd/wire/bundle2"
+	"vcsd/wire/changegroup"
+	"vcsd/wire/obsmarker"
 )
 
 var update = flag.Bool("update", false, "rewrite the outcomes in testdata by what hg serve answers")
@@ -23,12 +26,15 @@ var update = flag.Bool("update", false, "rewrite the outcomes in testdata by wha
 // A server takes the pushes of a script: a pipeline, or stock hg.
 type server interface {
 	publish(on bool)
+	// singleHead sets the options of that, "yes", "public" and "closed".
+	singleHead(options []string)
 	// unbundle returns the bundle2 answer.
 	unbundle(t *testing.T, bundle []byte) []byte
 	secret(t *testing.T, node hg.Node)
-	// describe returns a line "NODE PHASE" for each changeset, with "head"
-	// behind those that clients see as heads, and "NAME NODE" for bookmarks.
-	describe(t *testing.T) (changesets, bookmarks []string)
+	// describe returns a line "NODE PHASE" for each changeset, with "obsolete"
+	// and "hidden" behind it, or "head" if clients see it as one; "NAME=NODE" for
+	// bookmarks; "BRANCH=NODE NODE" for the heads of branches.
+	describe(t *testing.T) (changesets, bookmarks, branches []string)
 }
 
 // TestDecide runs the scripts in testdata/decide. Each step is a command, and
@@ -37,11 +43,12 @@ type server interface {
 //
 //	changes a; b on a; m on a b branch=x closes
 //	publishing no
+//	singlehead yes closed
 //	secret a
 //	push
 //	  PART ARGUMENT...
 //
-// In arguments a name stands for a node, NAME=- for none.
+// In arguments a name stands for a node, NAME=- for none, A>B,C for a marker.
 func TestDecide(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/decide/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -120,6 +127,8 @@ func (r *script) run(command string) string {
 	switch verb {
 	case "publishing":
 		r.s.publish(args == "yes")
+	case "singlehead":
+		r.s.singleHead(strings.Fields(args))
 	case "changes":
 		for spec := range strings.SplitSeq(args, ";") {
 			r.change(strings.Fields(spec))
@@ -220,10 +229,23 @@ func (r *script) part(kind string, args []string) hgtest.Part {
 			all = append(all, r.made[a])
 		}
 		p.Mandatory, p.Payload = []hgtest.Param{{Name: "version", Value: "02"}}, hgtest.ChangegroupOf(all...)
+	case "changegroup3":
+		p = r.part("changegroup", args)
+		p.Mandatory[0].Value, p.Payload = "03", toVersion3(r.t, p.Payload)
+	case "obsmarkers":
+		p.Type = kind // its case counts
+		b, err := obsmarker.Encode(r.markers(args))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		p.Payload = b
 	case "pushkey":
 		p.Type = kind // its case counts
 		for i, name := range []string{"namespace", "key", "old", "new"} {
 			v := args[i]
+			if strings.Contains(v, ">") {
+				v = obsmarker.PushKeys(r.markers([]string{v}))["dump0"]
+			}
 			if n, ok := strings.CutPrefix(v, "@"); ok {
 				v = r.node(n).String()
 			}
@@ -233,6 +255,65 @@ func (r *script) part(kind string, args []string) hgtest.Part {
 		p.Type, p.Payload = kind, []byte(strings.Join(args, " "))
 	}
 	return p
+}
+
+// toVersion3 turns a changegroup of version 02 into one of version 03.
+func toVersion3(t *testing.T, group []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	r, w := changegroup.NewReader(bytes.NewReader(group), changegroup.V02, changegroup.Limits{}), changegroup.NewWriter(&out, changegroup.V03)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		g, err := r.NextGroup()
+		if errors.Is(err, io.EOF) {
+			must(w.Close())
+			return out.Bytes()
+		}
+		must(err)
+		switch g.Kind {
+		case changegroup.Changelog:
+			must(w.StartChangelog())
+		case changegroup.Manifest:
+			must(w.StartManifest())
+		default:
+			must(w.StartFile(g.Path))
+		}
+		for {
+			h, delta, err := r.NextDelta()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(err)
+			must(w.WriteDelta(h, delta))
+		}
+		must(w.EndGroup())
+	}
+}
+
+// markers reads A>B,C or A>^P: the parents recorded of A are behind "^".
+func (r *script) markers(args []string) []obsmarker.Marker {
+	var out []obsmarker.Marker
+	for _, a := range args {
+		prec, rest, _ := strings.Cut(a, ">")
+		succs, parents, hasParents := strings.Cut(rest, "^")
+		m := obsmarker.Marker{
+			Prec: r.node(prec), Date: obsmarker.Date{Seconds: 1700000000}, HasParents: hasParents,
+			Meta: []obsmarker.Meta{{Key: "user", Value: "bob"}},
+		}
+		for _, s := range strings.FieldsFunc(succs, func(c rune) bool { return c == ',' }) {
+			m.Succs = append(m.Succs, r.node(s))
+		}
+		for _, s := range strings.FieldsFunc(parents, func(c rune) bool { return c == ',' }) {
+			m.Parents = append(m.Parents, r.node(s))
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 var hexNode = regexp.MustCompile(`\b([0-9a-f]{40}|[0-9a-f]{12})\b`)
@@ -278,14 +359,15 @@ func (r *script) reply(answer []byte) string {
 }
 
 func (r *script) state() string {
-	changesets, bookmarks := r.s.describe(r.t)
-	for _, list := range [][]string{changesets, bookmarks} {
+	changesets, bookmarks, branches := r.s.describe(r.t)
+	for _, list := range [][]string{changesets, bookmarks, branches} {
 		for i := range list {
 			list[i] = r.named(list[i])
 		}
 		slices.Sort(list)
 	}
 	out := "changesets: " + strings.Join(changesets, ", ") + "\n"
+	out += "branches: " + strings.Join(branches, ", ") + "\n"
 	if len(bookmarks) > 0 {
 		out += "bookmarks: " + strings.Join(bookmarks, ", ") + "\n"
 	}
@@ -296,6 +378,12 @@ func (r *script) state() string {
 type vcsdServer struct{ *node }
 
 func (s *vcsdServer) publish(on bool) { s.publishing = on }
+
+func (s *vcsdServer) singleHead(options []string) {
+	s.node.singleHead = SingleHead{
+		Enabled: slices.Contains(options, "yes"), PublicOnly: slices.Contains(options, "public"), Closed: slices.Contains(options, "closed"),
+	}
+}
 
 func (s *vcsdServer) unbundle(t *testing.T, bundle []byte) []byte {
 	t.Helper()
@@ -344,11 +432,17 @@ func (s *vcsdServer) secret(t *testing.T, node hg.Node) {
 	writeFile(t, s.fs, "store/phaseroots", string(old)+"2 "+node.String()+"\n")
 }
 
-func (s *vcsdServer) describe(t *testing.T) (changesets, bookmarks []string) {
+func (s *vcsdServer) describe(t *testing.T) (changesets, bookmarks, branches []string) {
 	v := s.view()
 	defer v.Close()
 	for r := range hg.Rev(v.Len()) {
 		line := fmt.Sprintf("%s %s", v.Changelog().Node(r), v.Phase(r))
+		if v.Obsolete(r) {
+			line += " obsolete"
+		}
+		if !v.Visible(r) {
+			line += " hidden"
+		}
 		if slices.Contains(v.HeadRevs(), r) {
 			line += " head"
 		}
@@ -357,7 +451,10 @@ func (s *vcsdServer) describe(t *testing.T) (changesets, bookmarks []string) {
 	for name, n := range v.Bookmarks() {
 		bookmarks = append(bookmarks, name+"="+n.String())
 	}
-	return changesets, bookmarks
+	for name, heads := range v.EachBranch() {
+		branches = append(branches, name+"="+hgtest.JoinNodes(nodesOf(newPending(v), heads)))
+	}
+	return changesets, bookmarks, branches
 }
 
 // stockServer is hg serve.
@@ -365,6 +462,9 @@ type stockServer struct {
 	h      *hgtest.Session
 	client *hgtest.Client
 	dir    string
+
+	publishes bool
+	single    []string
 }
 
 func newStock(t *testing.T, s *hgtest.Server, name string) *stockServer {
@@ -372,11 +472,29 @@ func newStock(t *testing.T, s *hgtest.Server, name string) *stockServer {
 	dir := s.Repo(name)
 	h := hgtest.New(t)
 	h.Run("init", dir)
-	return &stockServer{h: h.In(dir).Session(), client: hgtest.NewClient(t, s.URL+"/"+name), dir: dir}
+	st := &stockServer{client: hgtest.NewClient(t, s.URL+"/"+name), dir: dir, publishes: true}
+	st.configure()
+	st.h = h.In(dir).Session()
+	return st
 }
 
 func (s *stockServer) publish(on bool) {
-	conf := fmt.Sprintf("[phases]\npublish = %v\n", on)
+	s.publishes = on
+	s.configure()
+}
+
+func (s *stockServer) singleHead(options []string) {
+	s.single = options
+	s.configure()
+}
+
+func (s *stockServer) configure() {
+	conf := fmt.Sprintf("[phases]\npublish = %v\n[experimental]\nevolution = all\n", s.publishes)
+	for option, key := range map[string]string{"yes": "", "public": ":public-changes-only", "closed": ":account-closed-heads"} {
+		if slices.Contains(s.single, option) {
+			conf += "single-head-per-branch" + key + " = yes\n"
+		}
+	}
 	if err := os.WriteFile(filepath.Join(s.dir, ".hg", "hgrc"), []byte(conf), 0o644); err != nil {
 		panic(err)
 	}
@@ -399,11 +517,18 @@ func (s *stockServer) secret(t *testing.T, node hg.Node) {
 	s.h.Run("phase", "--hidden", "-f", "-s", "-r", node.String())
 }
 
-func (s *stockServer) describe(t *testing.T) (changesets, bookmarks []string) {
+func (s *stockServer) describe(t *testing.T) (changesets, bookmarks, branches []string) {
 	heads := s.client.Heads()
-	for line := range strings.Lines(s.h.Run("log", "--hidden", "-T", "{node} {phase}\n")) {
+	for line := range strings.Lines(s.h.Run("log", "--hidden", "-T", "{node} {phase} {obsolete}\n")) {
 		line = strings.TrimSpace(line)
-		if n, err := hg.ParseNode(line[:40]); err == nil && slices.Contains(heads, n) {
+		n, err := hg.ParseNode(line[:40])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.client.Known(n)[0] {
+			line += " hidden"
+		}
+		if slices.Contains(heads, n) {
 			line += " head"
 		}
 		changesets = append(changesets, line)
@@ -413,5 +538,9 @@ func (s *stockServer) describe(t *testing.T) (changesets, bookmarks []string) {
 			bookmarks = append(bookmarks, strings.TrimSpace(line))
 		}
 	}
-	return changesets, bookmarks
+	for line := range strings.Lines(s.client.Text("branchmap", nil)) {
+		name, heads, _ := strings.Cut(strings.TrimSpace(line), " ")
+		branches = append(branches, name+"="+heads)
+	}
+	return changesets, bookmarks, branches
 }

@@ -20,6 +20,7 @@ import (
 	"vcsd/internal/vfs"
 	"vcsd/refs"
 	"vcsd/store"
+	"vcsd/wire/obsmarker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,6 +32,7 @@ type node struct {
 	fs         vfs.FS
 	cluster    *refs.Memory
 	publishing bool
+	singleHead SingleHead
 	boot       string
 	limits     Limits
 
@@ -61,7 +63,7 @@ func (n *node) open() error {
 	n.client = n.cluster.Client(refs.Options{Node: "test"})
 	o := Options{
 		Refs: n.client, RepoID: "repo", Node: "test", Log: slog.New(slog.DiscardHandler), Limits: n.limits,
-		BootID: n.boot, Publishing: func() bool { return n.publishing },
+		BootID: n.boot, Policy: n.policy,
 	}
 	if err := Recover(context.Background(), n.fs, o); err != nil {
 		return errors.Join(err, n.client.Close())
@@ -76,6 +78,10 @@ func (n *node) open() error {
 	}
 	n.repo = repo
 	return nil
+}
+
+func (n *node) policy() Policy {
+	return Policy{Publishing: n.publishing, Markers: true, ReportInstabilities: true, SingleHead: n.singleHead}
 }
 
 func (n *node) mustOpen() {
@@ -152,7 +158,10 @@ func (n *node) bookmark(name string) hg.Node {
 	n.t.Helper()
 	v := n.view()
 	defer v.Close()
-	return v.Bookmark(name)
+	if at, ok := v.Bookmark(name); ok {
+		return at
+	}
+	return hg.NullNode
 }
 
 // pushOf returns a bundle of changesets as a client sends it.
@@ -183,6 +192,17 @@ func phasePush(node hg.Node) []byte {
 	return hgtest.Bundle2(
 		hgtest.Part{Type: "replycaps", Payload: []byte(hgtest.ReplyCaps)},
 		hgtest.Part{Type: "PHASE-HEADS", Payload: phaseEntry(hg.Public, node)})
+}
+
+// markerPush returns a bundle with a marker that prunes a changeset.
+func markerPush(node hg.Node) []byte {
+	b, err := obsmarker.Encode([]obsmarker.Marker{{Prec: node, Date: obsmarker.Date{Seconds: 1_700_000_000}}})
+	if err != nil {
+		panic(err)
+	}
+	return hgtest.Bundle2(
+		hgtest.Part{Type: "replycaps", Payload: []byte(hgtest.ReplyCaps)},
+		hgtest.Part{Type: "OBSMARKERS", Payload: b})
 }
 
 // toDisk writes a repository out for hg.

@@ -24,7 +24,7 @@ func encodeHeads(seq uint64, p *pending, revs []hg.Rev) []byte {
 	v := headsValue{Seq: seq, Count: len(revs)}
 	h := sha1.New()
 	for _, r := range revs {
-		n := p.node(r)
+		n := p.Node(r)
 		h.Write(n[:])
 		if len(revs) <= maxKeyHeads {
 			v.Heads = append(v.Heads, n)

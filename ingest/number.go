@@ -51,8 +51,7 @@ func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record,
 	defer n.close()
 	n.changelog = revlog.NewPlanner(b.view.Changelog(), n.planOptions(nil))
 	n.manifest = revlog.NewPlanner(b.view.Manifest(), n.planOptions(b.view.Manifest()))
-	tip := p.knownTip()
-	rec = &journal.Record{Seq: tip.Seq + 1, Prev: tip.Digest, Time: time.Now().UTC(), Node: p.node, Kind: journal.Commit}
+	rec = &journal.Record{Seq: b.tip.Seq + 1, Prev: b.tip.Digest, Time: time.Now().UTC(), Node: p.node, Kind: journal.Commit}
 	for _, r := range b.pushes {
 		first := n.changelog.Len()
 		if err := n.add(r); err != nil {
@@ -64,7 +63,7 @@ func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record,
 		return nil, nil, nil, err
 	}
 	rec.ChangelogLen = n.changelog.Len()
-	rec.Tip = b.pending.node(hg.Rev(rec.ChangelogLen - 1))
+	rec.Tip = b.pending.Node(hg.Rev(rec.ChangelogLen - 1))
 	for _, f := range n.order {
 		touched = append(touched, f.radix)
 	}
@@ -86,7 +85,7 @@ func (r *readyPush) journalPush(first hg.Rev, changesets int) journal.Push {
 	d := r.decision
 	return journal.Push{
 		ID: r.id, User: r.who.User, Remote: r.who.Remote, Source: r.who.URL, Time: r.who.Time,
-		Heads: d.heads, Bookmarks: d.bookmarks, Phases: d.phases,
+		Heads: d.heads, Bookmarks: d.bookmarkMoves, Phases: d.phases, ObsMarkers: len(d.markers),
 		FirstRev: first, Changesets: changesets,
 	}
 }
@@ -186,7 +185,8 @@ func (n *numbering) chunk(id revlog.SegmentID, off int64, length int) ([]byte, e
 // writes fills the record's writes in an order that local readers can
 // survive: what is pointed to before what points to it, and the changelog's
 // index last. Phase roots come before the changesets they restrict, so that a
-// draft is never seen as public; bookmarks after those they point to.
+// draft is never seen as public; markers after the changesets that replace
+// others; bookmarks after those they point to.
 func (n *numbering) writes(rec *journal.Record, after *pending) error {
 	entries, err := n.fileWrites(rec)
 	if err != nil {
@@ -202,6 +202,9 @@ func (n *numbering) writes(rec *journal.Record, after *pending) error {
 		n.replace(rec, "store/phaseroots", store.EncodePhaseRoots(after.phaseRoots()))
 	}
 	if err := n.planWrites(rec, n.changelog); err != nil {
+		return err
+	}
+	if err := n.markersWrite(rec, after); err != nil {
 		return err
 	}
 	if len(after.bookmarks) > 0 {
@@ -254,10 +257,27 @@ func (n *numbering) fncacheWrite(rec *journal.Record, entries []string) error {
 	}
 	data, off := cache.AppendForm(entries)
 	n.p.repo.ExpectFNCache(cache.Added(entries))
-	rec.Writes = append(rec.Writes, journal.Write{
-		Path: "store/fncache", Op: journal.Append, Offset: off, Length: int64(len(data)), Sum: journal.Sum(data), Parts: []journal.Part{{Data: data}},
-	})
+	n.append(rec, "store/fncache", off, data)
 	return nil
+}
+
+// markersWrite adds the markers of the batch to their file.
+func (n *numbering) markersWrite(rec *journal.Record, after *pending) error {
+	if len(after.markers) == 0 {
+		return nil
+	}
+	data, off, err := n.view.ObsStore().AppendForm(after.markers)
+	if err != nil {
+		return err
+	}
+	n.append(rec, store.ObsStorePath, off, data)
+	return nil
+}
+
+func (n *numbering) append(rec *journal.Record, path string, off int64, data []byte) {
+	rec.Writes = append(rec.Writes, journal.Write{
+		Path: path, Op: journal.Append, Offset: off, Length: int64(len(data)), Sum: journal.Sum(data), Parts: []journal.Part{{Data: data}},
+	})
 }
 
 func (n *numbering) replace(rec *journal.Record, path string, data []byte) {

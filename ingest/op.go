@@ -1,6 +1,9 @@
 package ingest
 
-import "vcsd/hg"
+import (
+	"vcsd/hg"
+	"vcsd/wire/obsmarker"
+)
 
 // An op is one thing that a push asks for or depends on, in the order of the
 // bundle's parts. decide runs it against a pending state: what is wrong with
@@ -35,7 +38,7 @@ type checkHeads struct{ heads []hg.Node }
 type checkUpdatedHeads struct{ heads []hg.Node }
 
 // checkBookmarks demands that bookmarks stand where the client saw them
-// (bundle2 "check:bookmarks"). A null node means: absent.
+// (bundle2 "check:bookmarks").
 type checkBookmarks struct{ marks []bookmark }
 
 // checkPhases demands the phases that the client saw (bundle2 "check:phases").
@@ -52,8 +55,15 @@ type addGroup struct {
 type movePhases struct{ nodes []phaseNode }
 
 // setBookmarks moves bookmarks without asking where they were
-// (bundle2 "bookmarks"). A null node means: delete.
+// (bundle2 "bookmarks").
 type setBookmarks struct{ marks []bookmark }
+
+// addMarkers adds obsolescence markers (bundle2 "obsmarkers").
+type addMarkers struct {
+	markers   []obsmarker.Marker
+	partID    string
+	mandatory bool
+}
 
 // pushkey is a compare-and-set on one key (bundle2 "pushkey", command
 // "pushkey").
@@ -63,10 +73,15 @@ type pushkey struct {
 	mandatory                bool
 }
 
+// A bookmark is where one stands or is to stand; absent if it doesn't exist.
 type bookmark struct {
 	name string
 	node hg.Node
 }
+
+// absent stands for the place of a bookmark that doesn't exist, as in bundle2:
+// one may stand at the null node.
+var absent = hg.WorkingNode
 
 type phaseNode struct {
 	phase hg.Phase

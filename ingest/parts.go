@@ -10,6 +10,7 @@ import (
 	"vcsd/hg"
 	"vcsd/wire/bundle2"
 	"vcsd/wire/changegroup"
+	"vcsd/wire/obsmarker"
 )
 
 // decodeBundle2 stages all parts of a bundle2 stream in order.
@@ -19,6 +20,7 @@ func (s *stager) decodeBundle2(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	s.out.reply.bundle2 = true
+	br.Interrupt = interrupt
 	for {
 		part, err := br.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -41,14 +43,38 @@ var partParams = map[string][]string{
 	"check:updated-heads": {},
 	"check:bookmarks":     {},
 	"check:phases":        {},
-	"changegroup":         {"version", "nbchanges", "treemanifest", "targetphase", "exp-sidedata"},
+	"changegroup":         {"version", "nbchanges", "treemanifest", "targetphase", "exp-sidedata", "exp-wanted-sidedata"},
 	"phase-heads":         {},
 	"bookmarks":           {},
+	"obsmarkers":          {},
 	"pushkey":             {"namespace", "key", "old", "new"},
 	"output":              {},
+
+	// Caches, which are advice and not looked at: what they tell is computed
+	// from the changesets themselves.
+	"hgtagsfnodes":           {},
+	"cache:rev-branch-cache": {},
+}
+
+// partAborts is the part by which a client says that it can't go on.
+const partAborts = "error:abort"
+
+// interrupt handles a part in the middle of another one's payload, which can't
+// change anything.
+func interrupt(part *bundle2.Part) error {
+	switch {
+	case part.Type == partAborts:
+		return part.Abort()
+	case part.Type == "output" || !part.Mandatory:
+		return nil
+	}
+	return part.Unsupported()
 }
 
 func (s *stager) part(ctx context.Context, part *bundle2.Part) error {
+	if part.Type == partAborts {
+		return part.Abort()
+	}
 	allowed, known := partParams[part.Type]
 	if !known {
 		if part.Mandatory {
@@ -86,6 +112,8 @@ func (s *stager) knownPart(ctx context.Context, part *bundle2.Part) error {
 	case "bookmarks":
 		marks, err := s.bookmarks(part)
 		return s.opOr(setBookmarks{marks}, err)
+	case "obsmarkers":
+		return s.markersPart(part)
 	case "pushkey":
 		return s.pushkeyPart(part)
 	}
@@ -115,16 +143,23 @@ func (s *stager) replyCaps(part *bundle2.Part) error {
 	if err != nil {
 		return err
 	}
-	s.out.reply.caps = bundle2.DecodeCaps(string(b))
+	if s.out.reply.caps == nil { // the first one counts
+		s.out.reply.caps = bundle2.DecodeCaps(string(b))
+	}
 	return nil
 }
+
+var errTrees = hg.Abortf("bundle contains tree manifests, but local repo does not use tree manifests")
 
 func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error {
 	version := changegroup.V01
 	if name, ok := part.Param("version"); ok {
-		if version, ok = changegroup.ParseVersion(name); !ok || version > changegroup.V02 {
+		if version, ok = changegroup.ParseVersion(name); !ok {
 			return &hg.UnsupportedContent{PartType: part.Type, Params: []string{"version"}}
 		}
+	}
+	if _, ok := part.Param("treemanifest"); ok {
+		return errTrees
 	}
 	if err := s.changegroup(ctx, part, version); err != nil {
 		return err
@@ -149,9 +184,6 @@ func (s *stager) bookmarks(part *bundle2.Part) ([]bookmark, error) {
 	marks := make([]bookmark, len(entries))
 	for i, e := range entries {
 		marks[i] = bookmark{e.Name, e.Node}
-		if e.Node == hg.WorkingNode {
-			marks[i].node = hg.NullNode
-		}
 	}
 	return marks, err
 }
@@ -167,6 +199,15 @@ func (s *stager) phases(part *bundle2.Part) ([]phaseNode, error) {
 		nodes[i] = phaseNode{e.Phase, e.Node}
 	}
 	return nodes, err
+}
+
+func (s *stager) markersPart(part *bundle2.Part) error {
+	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	if err != nil {
+		return err
+	}
+	_, markers, err := obsmarker.Decode(b)
+	return s.opOr(addMarkers{markers: markers, partID: partID(part), mandatory: part.Mandatory}, err)
 }
 
 func (s *stager) pushkeyPart(part *bundle2.Part) error {

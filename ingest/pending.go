@@ -4,14 +4,15 @@ import (
 	"maps"
 	"slices"
 
-	"vcsd/dag"
 	"vcsd/hg"
+	"vcsd/journal"
 	"vcsd/store"
+	"vcsd/wire/obsmarker"
 )
 
 // pending is the published state plus the pushes of a batch that were
 // accepted so far. Decisions are taken on it; nothing of it touches a disk.
-// It belongs to the sequencer and satisfies dag.Graph.
+// It belongs to the sequencer and satisfies store.RevGraph and store.Phases.
 type pending struct {
 	base *store.View
 
@@ -20,41 +21,50 @@ type pending struct {
 	index map[hg.Node]hg.Rev // of added
 	edges [][2]hg.Rev        // parents of added
 
-	// heads are all heads, hidden ones too: that is what hg counts. seen are those
-	// that clients see.
-	heads, seen headSet
+	// heads are all heads, hidden ones too: that is what hg counts.
+	heads headSet
 
 	// Overrides of base.
 	branchHeads map[string][]hg.Rev
 	phases      map[hg.Rev]hg.Phase
-	bookmarks   map[string]hg.Node // NullNode: deleted
-	shown       map[hg.Rev]bool    // hidden in base for their phase, and not any more
+	bookmarks   map[string]hg.Node // absent: deleted
 
-	undo []func() // takes back what was done since the last keep
+	markers []obsmarker.Marker // beyond base
+	obs     *store.ObsStore    // with markers
+
+	sight sight
+
+	before map[string][]hg.Rev // heads of the branches changed since the last keep, as they were
+	undo   []func()            // takes back what was done since the last keep
 }
 
 func newPending(base *store.View) *pending {
 	return &pending{
 		base:        base,
 		heads:       headSet{read: base.AllHeadRevs},
-		seen:        headSet{read: base.HeadRevs},
+		sight:       sight{heads: headSet{read: base.HeadRevs}},
+		obs:         base.ObsStore(),
 		index:       make(map[hg.Node]hg.Rev),
 		branchHeads: make(map[string][]hg.Rev),
 		phases:      make(map[hg.Rev]hg.Phase),
 		bookmarks:   make(map[string]hg.Node),
-		shown:       make(map[hg.Rev]bool),
+		before:      make(map[string][]hg.Rev),
 	}
 }
 
 // keep makes everything done so far part of the batch.
-func (p *pending) keep() { p.undo = p.undo[:0] }
+func (p *pending) keep() {
+	p.undo = p.undo[:0]
+	clear(p.before)
+}
 
 // rollback takes back everything done since the last keep.
 func (p *pending) rollback() {
 	for _, f := range slices.Backward(p.undo) {
 		f()
 	}
-	p.undo = p.undo[:0]
+	p.sight.fresh, p.sight.stale = nil, false
+	p.keep()
 }
 
 // set changes m[k] and remembers how to take that back.
@@ -81,7 +91,8 @@ func (p *pending) Parents(r hg.Rev) (hg.Rev, hg.Rev) {
 	return p.base.Parents(r)
 }
 
-func (p *pending) rev(n hg.Node) (hg.Rev, bool) {
+// Rev returns the rev of a changeset, hidden or not.
+func (p *pending) Rev(n hg.Node) (hg.Rev, bool) {
 	if n.IsNull() {
 		return hg.NullRev, true
 	}
@@ -91,18 +102,16 @@ func (p *pending) rev(n hg.Node) (hg.Rev, bool) {
 	return p.base.Changelog().Rev(n)
 }
 
-func (p *pending) node(r hg.Rev) hg.Node {
+// Node returns the node of a changeset.
+func (p *pending) Node(r hg.Rev) hg.Node {
 	if i := int(r) - p.base.Len(); i >= 0 {
 		return p.added[i].node
 	}
 	return p.base.Changelog().Node(r)
 }
 
-func (p *pending) visible(r hg.Rev) bool {
-	return int(r) >= p.base.Len() || p.base.Visible(r) || p.shown[r]
-}
-
-func (p *pending) phase(r hg.Rev) hg.Phase {
+// Phase implements store.Phases.
+func (p *pending) Phase(r hg.Rev) hg.Phase {
 	if r == hg.NullRev {
 		return hg.Public
 	}
@@ -115,12 +124,15 @@ func (p *pending) phase(r hg.Rev) hg.Phase {
 	return p.base.Phase(r)
 }
 
-// bookmark returns where a bookmark stands, NullNode if it does not exist.
+// bookmark returns where a bookmark stands, absent if it does not exist.
 func (p *pending) bookmark(name string) hg.Node {
 	if n, ok := p.bookmarks[name]; ok {
 		return n
 	}
-	return p.base.Bookmark(name)
+	if n, ok := p.base.Bookmark(name); ok {
+		return n
+	}
+	return absent
 }
 
 // A headSet is a set of heads that begins as the base has them. It is copied
@@ -162,12 +174,13 @@ func (h *headSet) add(p *pending, r, p1, p2 hg.Rev) {
 
 // headNodes returns the visible heads; that of an empty repository is NullNode.
 func (p *pending) headNodes() []hg.Node {
-	if p.seen.revs == nil {
+	heads := &p.sight.heads
+	if heads.revs == nil && p.sight.filtered == nil {
 		return p.base.Heads()
 	}
-	nodes := make([]hg.Node, 0, len(p.seen.revs))
-	for r := range p.seen.revs {
-		nodes = append(nodes, p.node(r))
+	nodes := make([]hg.Node, 0, len(heads.all()))
+	for r := range heads.all() {
+		nodes = append(nodes, p.Node(r))
 	}
 	if len(nodes) == 0 {
 		nodes = append(nodes, hg.NullNode)
@@ -185,7 +198,7 @@ func (p *pending) headsOfBranch(branch string) []hg.Rev {
 // isBranchHead tells whether n is the head of some branch. Its own is the
 // only one it can be a head of.
 func (p *pending) isBranchHead(n hg.Node) bool {
-	r, ok := p.rev(n)
+	r, ok := p.Rev(n)
 	if !ok || r == hg.NullRev || !p.visible(r) {
 		return false
 	}
@@ -202,8 +215,8 @@ func (p *pending) branch(r hg.Rev) string {
 // add appends a changeset whose parents are known, in the phase given or a
 // higher one that a parent has.
 func (p *pending) add(c changeset, phase hg.Phase) (hg.Rev, error) {
-	p1, ok1 := p.rev(c.p1)
-	p2, ok2 := p.rev(c.p2)
+	p1, ok1 := p.Rev(c.p1)
+	p2, ok2 := p.Rev(c.p2)
 	if !ok1 || !ok2 {
 		return 0, hg.Abortf("changeset %s: unknown parent", c.node.Short())
 	}
@@ -215,65 +228,87 @@ func (p *pending) add(c changeset, phase hg.Phase) (hg.Rev, error) {
 		p.edges = p.edges[:len(p.edges)-1]
 	})
 	set(p, p.index, c.node, r)
-	if phase = max(phase, p.phase(p1), p.phase(p2)); phase != hg.Public {
+	if phase = max(phase, p.Phase(p1), p.Phase(p2)); phase != hg.Public {
 		set(p, p.phases, r, phase)
 	}
 	p.heads.add(p, r, p1, p2)
-	p.seen.add(p, r, p1, p2)
+	p.see(r, p1, p2)
 	return r, nil
-}
-
-// updateBranchHeads recomputes the heads of a branch after revs, ascending,
-// were added to it.
-func (p *pending) updateBranchHeads(branch string, revs []hg.Rev) {
-	old := p.headsOfBranch(branch)
-	set(p, p.branchHeads, branch, store.AddBranchHeads(p, old, revs, p.seen.all()))
 }
 
 // advance moves revs and their ancestors down to a phase, and returns those of
 // revs that were above it.
 func (p *pending) advance(revs []hg.Rev, to hg.Phase) (moved []hg.Rev) {
 	for _, r := range revs {
-		if r != hg.NullRev && p.phase(r) > to {
+		if r != hg.NullRev && p.Phase(r) > to {
 			moved = append(moved, r)
 		}
 	}
-	var shown []hg.Rev
 	for stack := slices.Clone(moved); len(stack) > 0; {
 		r := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if r == hg.NullRev || p.phase(r) <= to {
+		if r == hg.NullRev || p.Phase(r) <= to {
 			continue
 		}
-		if p.phase(r) >= hg.Secret && to < hg.Secret && !p.visible(r) {
-			shown = append(shown, r)
+		if !p.shows(r) {
+			p.sight.stale = true
 		}
 		set(p, p.phases, r, to)
 		p1, p2 := p.Parents(r)
 		stack = append(stack, p1, p2)
 	}
-	p.show(shown)
 	return moved
 }
 
-// show makes changesets visible that were hidden because they were secret.
-func (p *pending) show(revs []hg.Rev) {
-	if len(revs) == 0 {
-		return
+// moveBookmark sets a bookmark; absent deletes it.
+func (p *pending) moveBookmark(name string, to hg.Node) {
+	for _, n := range []hg.Node{p.bookmark(name), to} {
+		if r, ok := p.Rev(n); ok && r != hg.NullRev && !p.shows(r) {
+			p.sight.stale = true // it is pinned, or not any more
+		}
+	}
+	set(p, p.bookmarks, name, to)
+}
+
+// addMarkers adds those of markers that are not there yet, and returns them.
+// It fails for what the file of markers can't hold.
+func (p *pending) addMarkers(markers []obsmarker.Marker) ([]obsmarker.Marker, error) {
+	fresh := p.obs.Fresh(markers)
+	if _, _, err := p.base.ObsStore().AppendForm(fresh); err != nil || len(fresh) == 0 {
+		return nil, err
+	}
+	for i := range fresh {
+		if r, ok := p.Rev(fresh[i].Prec); ok && p.Phase(r) != hg.Public && p.shows(r) {
+			p.sight.stale = true
+		}
+	}
+	obs, n := p.obs, len(p.markers)
+	p.undo = append(p.undo, func() { p.obs, p.markers = obs, p.markers[:n] })
+	p.obs, p.markers = p.obs.With(fresh), append(p.markers, fresh...)
+	return fresh, nil
+}
+
+// changedHeads returns the branches whose heads changed since the last keep,
+// sorted.
+func (p *pending) changedHeads() []journal.BranchHeads {
+	var changed []journal.BranchHeads
+	for _, b := range slices.Sorted(maps.Keys(p.before)) {
+		changed = append(changed, journal.BranchHeads{
+			Branch: b, Old: nodesOf(p, p.before[b]), New: nodesOf(p, p.headsOfBranch(b)),
+		})
+	}
+	return changed
+}
+
+// NonPublic implements store.Phases.
+func (p *pending) NonPublic() []hg.Rev {
+	revs := p.base.NonPublic()
+	for r := range p.phases {
+		revs = append(revs, r)
 	}
 	slices.Sort(revs)
-	byBranch := make(map[string][]hg.Rev)
-	for _, r := range revs {
-		set(p, p.shown, r, true)
-		byBranch[p.branch(r)] = append(byBranch[p.branch(r)], r)
-	}
-	old := p.seen
-	p.undo = append(p.undo, func() { p.seen = old })
-	p.seen = headSet{read: func() []hg.Rev { return dag.Heads(p, p.visible) }}
-	p.seen.all()
-	for branch, revs := range byBranch {
-		p.updateBranchHeads(branch, revs)
-	}
+	revs = slices.Compact(revs)
+	return slices.DeleteFunc(revs, func(r hg.Rev) bool { return p.Phase(r) == hg.Public })
 }
 
 // movesRoots tells whether the roots of any phase are others after the batch.
@@ -289,23 +324,15 @@ func (p *pending) movesRoots() bool {
 // isRoot tells whether a changeset in a phase above public is a root of it.
 func (p *pending) isRoot(r hg.Rev, ph hg.Phase) bool {
 	p1, p2 := p.Parents(r)
-	return ph != hg.Public && p.phase(p1) < ph && p.phase(p2) < ph
+	return ph != hg.Public && p.Phase(p1) < ph && p.Phase(p2) < ph
 }
 
 // phaseRoots returns the roots of each phase above public after the batch.
 func (p *pending) phaseRoots() store.PhaseRoots {
-	nonPublic := p.base.NonPublic()
-	for r, ph := range p.phases {
-		if ph != hg.Public {
-			nonPublic = append(nonPublic, r)
-		}
-	}
-	slices.Sort(nonPublic)
-	nonPublic = slices.Compact(nonPublic)
 	roots := make(store.PhaseRoots)
-	for _, r := range nonPublic {
-		if ph := p.phase(r); p.isRoot(r, ph) {
-			roots[ph] = append(roots[ph], p.node(r))
+	for _, r := range p.NonPublic() {
+		if ph := p.Phase(r); p.isRoot(r, ph) {
+			roots[ph] = append(roots[ph], p.Node(r))
 		}
 	}
 	return roots
@@ -318,7 +345,7 @@ func (p *pending) bookmarksAfter() map[string]hg.Node {
 		all = make(map[string]hg.Node)
 	}
 	for name, n := range p.bookmarks {
-		if n.IsNull() {
+		if n == absent {
 			delete(all, name)
 		} else {
 			all[name] = n
@@ -327,4 +354,7 @@ func (p *pending) bookmarksAfter() map[string]hg.Node {
 	return all
 }
 
-var _ dag.Graph = (*pending)(nil)
+var (
+	_ store.RevGraph = (*pending)(nil)
+	_ store.Phases   = (*pending)(nil)
+)

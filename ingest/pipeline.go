@@ -25,21 +25,21 @@ type Options struct {
 	Limits Limits
 	BootID string // of this run of the machine, see BootID
 
-	// Publishing tells whether the repository publishes what is pushed
-	// (phases.publish). It is asked for each push.
-	Publishing func() bool
+	// Policy tells what the repository's configuration says. It is asked for
+	// each batch of pushes.
+	Policy func() Policy
 }
 
 // A Pipeline takes the pushes of one repository.
 type Pipeline struct {
-	fs         vfs.FS      // rooted at .hg
-	repo       *store.Repo // nil while Recover is at work
-	refs       refs.Store
-	id         refs.RepoID
-	node       string
-	log        *slog.Logger
-	limits     Limits
-	publishing func() bool
+	fs     vfs.FS      // rooted at .hg
+	repo   *store.Repo // nil while Recover is at work
+	refs   refs.Store
+	id     refs.RepoID
+	node   string
+	log    *slog.Logger
+	limits Limits
+	policy func() Policy
 
 	journal    *journal.Journal
 	quarantine *quarantine.Area
@@ -60,6 +60,10 @@ type Pipeline struct {
 	// readLinked says so.
 	tipMu sync.Mutex
 	tip   refs.Tip // guarded by tipMu
+
+	// markersAt is the file of markers as this process left it; nil if another
+	// one may have linked records since. Guarded by the store's lock.
+	markersAt *markerFile
 }
 
 // Where vcsd keeps its own files, relative to .hg.
@@ -92,7 +96,7 @@ func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
 func newPipeline(fsys vfs.FS, o Options) *Pipeline {
 	return &Pipeline{
 		fs: fsys, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: o.Limits.withDefaults(),
-		publishing: o.Publishing, bootID: o.BootID,
+		policy: o.Policy, bootID: o.BootID,
 		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
 	}
 }
@@ -186,14 +190,18 @@ func (p *Pipeline) viewAt(ctx context.Context, seq uint64) (*store.View, error) 
 }
 
 // Pushkey compares and sets one key, as a push that holds nothing else.
-// It reports whether the key now has the new value.
-func (p *Pipeline) Pushkey(ctx context.Context, namespace, key, oldValue, newValue string, who Who) (bool, error) {
+// It reports whether the key now has the new value, and what the client is
+// told beside that.
+func (p *Pipeline) Pushkey(ctx context.Context, namespace, key, oldValue, newValue string, who Who) (ok bool, output string, err error) {
 	st := &staged{ops: []op{pushkey{namespace: namespace, key: key, old: oldValue, new: newValue}}}
 	d, err := p.publish(ctx, &readyPush{staged: st, who: who})
-	if err != nil {
-		return false, p.tell(ctx, err)
+	if d != nil {
+		output = d.output.String()
 	}
-	return d.result == 1, nil
+	if err != nil {
+		return false, output, p.tell(ctx, err)
+	}
+	return d.result == 1, output, nil
 }
 
 // tell logs what a client is not told of an error, and returns it.

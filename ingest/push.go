@@ -189,8 +189,8 @@ func (p *Pipeline) precheck(ctx context.Context, st *staged) error {
 		return nil
 	}
 	return guarded(func() error {
-		_, err := decide(newPending(view), &staged{ops: checks}, p.publishing())
-		return err
+		d := &decision{push: &staged{ops: checks}, policy: p.policy()}
+		return d.run(newPending(view))
 	})
 }
 

@@ -58,7 +58,7 @@ func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	err = p.catchUpLocked(ctx)
+	_, err = p.catchUpLocked(ctx)
 	if uerr := unlock(); uerr != nil {
 		p.log.Error("store lock not released", "error", uerr)
 	}
@@ -67,55 +67,59 @@ func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 
 func tipID(t refs.Tip) journal.ID { return journal.ID{Seq: t.Seq, Digest: t.Digest} }
 
-// catchUpLocked is catchUp for a caller that holds the store's lock.
-func (p *Pipeline) catchUpLocked(ctx context.Context) error {
+// catchUpLocked is catchUp for a caller that holds the store's lock. It
+// returns the tip that the store is at then.
+func (p *Pipeline) catchUpLocked(ctx context.Context) (refs.Tip, error) {
 	tip, exists, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
-		return unavailable(err)
+		return tip, unavailable(err)
 	}
 	linked, err := p.readLinked()
 	if err != nil {
-		return err
+		return tip, err
 	}
 	if !exists && linked.Seq > 0 {
-		return fmt.Errorf("the journal ends at record %d, but the coordination service has no tip: "+
+		return tip, fmt.Errorf("the journal ends at record %d, but the coordination service has no tip: "+
 			"it was lost, or is another one than before", linked.Seq)
 	}
 	if err := p.noteLinked(linked); err != nil {
-		return err
+		return tip, err
 	}
-	if err := p.redo(ctx, linked, tipID(tip)); err != nil {
-		return err
+	err = p.redo(ctx, linked, tipID(tip))
+	p.markersAt = nil
+	if err != nil {
+		return tip, err
 	}
 	p.setTip(tip)
-	return nil
+	return tip, nil
 }
 
 // beAtTip makes sure that the store holds the records up to the known tip, and
-// that it is known what other processes published here. The caller holds the
-// store's lock.
-func (p *Pipeline) beAtTip(ctx context.Context) error {
+// that it is known what other processes published here. It returns that tip,
+// which may be out of date as soon as somebody publishes elsewhere. The caller
+// holds the store's lock.
+func (p *Pipeline) beAtTip(ctx context.Context) (refs.Tip, error) {
 	linked, err := p.readLinked()
 	if err != nil {
-		return err
+		return refs.Tip{}, err
 	}
-	if linked == tipID(p.knownTip()) && linked == p.checkpoint.noted() {
-		return nil
+	if tip := p.knownTip(); linked == tipID(tip) && linked == p.checkpoint.noted() {
+		return tip, nil
 	}
 	return p.catchUpLocked(ctx)
 }
 
-// confirmTip returns errTryAgain if the tip is not the known one any more, so
-// that what was decided is out of date.
-func (p *Pipeline) confirmTip(ctx context.Context) error {
+// confirmTip returns errTryAgain if the tip is not the one any more that a
+// batch was decided at, so that this is out of date.
+func (p *Pipeline) confirmTip(ctx context.Context, decidedAt refs.Tip) error {
 	tip, _, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
 		return unavailable(err)
 	}
-	if tip == p.knownTip() {
+	if tip == decidedAt {
 		return nil
 	}
-	if err := p.catchUpLocked(ctx); err != nil {
+	if _, err := p.catchUpLocked(ctx); err != nil {
 		return err
 	}
 	return errTryAgain

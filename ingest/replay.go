@@ -20,7 +20,7 @@ type Outcome struct {
 	Reply Reply
 	// What must still hold for the answer to be given again.
 	Changesets []hg.Node
-	Bookmarks  map[string]hg.Node // NullNode: absent
+	Bookmarks  map[string]hg.Node // absent: none
 	Public     []hg.Node
 }
 
@@ -65,7 +65,7 @@ func (r *Reply) replayed() *Reply {
 		again.Output += replayedText
 		return &again
 	}
-	again.Parts = append(slices.Clip(r.Parts), ReplyPart{Type: "output", Payload: []byte(replayedText)})
+	again.Parts = append(slices.Clip(r.Parts), ReplyPart{Type: outputPart, Payload: []byte(replayedText)})
 	return &again
 }
 
@@ -82,7 +82,7 @@ func (o *Outcome) holds(view *store.View) bool {
 		}
 	}
 	for name, n := range o.Bookmarks {
-		if view.Bookmark(name) != n {
+		if at, ok := view.Bookmark(name); ok != (n != absent) || ok && at != n {
 			return false
 		}
 	}
@@ -127,7 +127,7 @@ func outcomeOf(seq uint64, r *readyPush) *Outcome {
 		if o.Bookmarks == nil {
 			o.Bookmarks = make(map[string]hg.Node)
 		}
-		o.Bookmarks[m.Name] = m.New
+		o.Bookmarks[m.name] = m.node
 	}
 	return o
 }

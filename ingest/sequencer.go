@@ -143,34 +143,36 @@ func (p *Pipeline) attempt(ctx context.Context, batch []*readyPush) (accepted, r
 	if err := p.failure(); err != nil {
 		return batch, nil, err
 	}
-	if err := p.beAtTip(ctx); err != nil {
+	tip, err := p.beAtTip(ctx)
+	if err != nil {
 		return batch, nil, err
 	}
-	view, err := p.stateAtTip(ctx)
+	view, tip, err := p.stateAtTip(ctx, tip)
 	if err != nil {
 		return batch, nil, err
 	}
 	defer view.Close()
-	b, refused, rec, touched, err := p.prepare(ctx, view, batch)
+	b, refused, rec, touched, err := p.prepare(ctx, view, tip, batch)
 	if err != nil {
 		return b.pushes, refused, err
 	}
 	if rec == nil {
-		return b.pushes, refused, p.confirmTip(ctx)
+		return b.pushes, refused, p.confirmTip(ctx, tip)
 	}
-	return b.pushes, refused, p.publishRecord(ctx, b, rec, touched)
+	_, err = p.publishRecord(ctx, b, rec, touched)
+	return b.pushes, refused, err
 }
 
 // prepare decides and numbers a batch. A push that can't be numbered is
 // refused alone, and the others once more without it. rec is nil if nothing
 // changes.
-func (p *Pipeline) prepare(ctx context.Context, view *store.View, batch []*readyPush) (
+func (p *Pipeline) prepare(ctx context.Context, view *store.View, tip refs.Tip, batch []*readyPush) (
 	b *decided, refused []*readyPush, rec *journal.Record, touched []string, err error) {
 	b = &decided{pushes: batch}
 	err = guarded(func() error {
 		var bad []*readyPush
 		for {
-			b, refused = p.decideBatch(view, batch)
+			b, refused = p.decideBatch(view, tip, batch)
 			refused = append(refused, bad...)
 			if b.empty() {
 				return nil
@@ -195,6 +197,7 @@ type decided struct {
 	view    *store.View
 	pending *pending
 	pushes  []*readyPush
+	tip     refs.Tip // that view shows
 }
 
 // empty tells whether the batch changes nothing, so that no record is due.
@@ -204,9 +207,9 @@ func (b *decided) empty() bool {
 
 // decideBatch decides each push on top of those before it. Refused ones have
 // their error set.
-func (p *Pipeline) decideBatch(view *store.View, batch []*readyPush) (b *decided, refused []*readyPush) {
-	b = &decided{view: view, pending: newPending(view)}
-	publishing := p.publishing()
+func (p *Pipeline) decideBatch(view *store.View, tip refs.Tip, batch []*readyPush) (b *decided, refused []*readyPush) {
+	b = &decided{view: view, pending: newPending(view), tip: tip}
+	policy := p.policy()
 	for _, r := range batch {
 		if r.lease != nil && r.lease.Err() != nil {
 			r.err = fmt.Errorf("%w: %w", errLeaseLost, r.lease.Err())
@@ -214,7 +217,7 @@ func (p *Pipeline) decideBatch(view *store.View, batch []*readyPush) (b *decided
 			// What it refers to may be gone.
 			r.err = raced("revisions were removed")
 		} else {
-			r.decision, r.err = decide(b.pending, r.staged, publishing)
+			r.decision, r.err = decide(b.pending, r.staged, policy)
 		}
 		if r.err != nil {
 			refused = append(refused, r)
@@ -231,38 +234,39 @@ func (p *Pipeline) reserve(rec *journal.Record) error {
 	return classify(p.journal.Reserve(rec, p.fs))
 }
 
-// publishRecord makes a record durable, publishes it and links it.
+// publishRecord makes a record durable, publishes it and links it. It returns
+// the tip after it.
 //
 // The order is what makes it safe: the record and its segments are synced,
 // then the transaction publishes them, then the store is brought up to date.
-func (p *Pipeline) publishRecord(ctx context.Context, b *decided, rec *journal.Record, touched []string) error {
+func (p *Pipeline) publishRecord(ctx context.Context, b *decided, rec *journal.Record, touched []string) (refs.Tip, error) {
 	digest, err := p.journal.Put(ctx, rec)
 	if err != nil {
-		return p.notPut(err)
+		return b.tip, p.notPut(err)
 	}
 	next := refs.Tip{Seq: rec.Seq, Digest: digest, ChangelogLen: rec.ChangelogLen, Node: rec.Tip}
 	outcomes, err := b.outcomes(rec.Seq)
 	if err != nil {
-		return err
+		return b.tip, err
 	}
 	err = p.refs.Publish(ctx, refs.Publication{
-		Repo: p.id, Old: p.knownTip(), New: next,
+		Repo: p.id, Old: b.tip, New: next,
 		Leases: b.leases(), Heads: b.headChanges(rec.Seq), Outcomes: outcomes,
 	})
 	if err != nil {
-		return p.notPublished(ctx, err)
+		return b.tip, p.notPublished(ctx, err)
 	}
 	p.setTip(next)
 	if err := p.link(rec, digest, touched, journal.ApplyOptions{}); err != nil {
-		return p.linkAgain(ctx, err)
+		return next, p.linkAgain(ctx, err)
 	}
-	return nil
+	return next, nil
 }
 
 // linkAgain gives a record that was published a second chance to be linked.
 func (p *Pipeline) linkAgain(ctx context.Context, err error) error {
 	if p.failure() == nil {
-		again := p.catchUpLocked(ctx)
+		_, again := p.catchUpLocked(ctx)
 		if again == nil {
 			_, again = p.repo.Refresh()
 		}
@@ -291,7 +295,7 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 		return outcomeUnknown(err)
 	}
 	if errors.Is(err, refs.ErrTipMoved) || errors.Is(err, refs.ErrHeadMoved) || errors.Is(err, refs.ErrLeaseLost) {
-		if err := p.catchUpLocked(ctx); err != nil {
+		if _, err := p.catchUpLocked(ctx); err != nil {
 			return err
 		}
 		return errTryAgain
@@ -311,6 +315,11 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 			return nil, err
 		}
 		p.checkpoint.note(id, touched)
+		now, err := p.markerFile()
+		if err != nil {
+			return nil, err
+		}
+		p.markersAt = &now
 		return filelogs, p.writeLinked(id)
 	})
 	if err == nil {
@@ -346,11 +355,16 @@ func (b *decided) leases() []*refs.Lease {
 }
 
 // headChanges returns the new values of the branch head keys: seq and the
-// heads, as doc/format/etcd-keys.md shows.
+// heads, as doc/format/etcd-keys.md shows. A branch without visible heads has
+// no key.
 func (b *decided) headChanges(seq uint64) []refs.HeadChange {
 	var changes []refs.HeadChange
 	for branch, revs := range b.pending.branchHeads {
-		changes = append(changes, refs.HeadChange{Branch: branch, Value: encodeHeads(seq, b.pending, revs)})
+		h := refs.HeadChange{Branch: branch}
+		if len(revs) > 0 {
+			h.Value = encodeHeads(seq, b.pending, revs)
+		}
+		changes = append(changes, h)
 	}
 	return changes
 }

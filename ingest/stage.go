@@ -107,7 +107,7 @@ func (s *stager) changegroup(ctx context.Context, r io.Reader, v changegroup.Ver
 		case changegroup.File:
 			err = s.fileGroup(ctx, cg, g.Path, &gr)
 		default:
-			err = hg.Abortf("tree manifests are not supported")
+			err = errTrees
 		}
 		if err != nil {
 			return err

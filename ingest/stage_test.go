@@ -54,6 +54,19 @@ func withPart(p hgtest.Part) func(*hgtest.Changeset) []byte {
 	}
 }
 
+// interrupted sends a part in the middle of a replycaps part.
+func interrupted(typ string, params ...hgtest.Param) func(*hgtest.Changeset) []byte {
+	return func(*hgtest.Changeset) []byte {
+		whole := string(hgtest.Bundle2(hgtest.Part{Type: typ, Mandatory: params}))
+		inner := whole[len("HG20")+4 : len(whole)-4]
+		caps := hgtest.ReplyCaps
+		outer := string(hgtest.Bundle2(hgtest.Part{Type: "replycaps", Payload: []byte(caps)}))
+		// Between the chunk of the payload and its end.
+		at := strings.Index(outer, caps) + len(caps)
+		return []byte(outer[:at] + "\xff\xff\xff\xff" + inner + outer[at:])
+	}
+}
+
 var stranger = hg.Node{1, 2, 3}
 
 var spoils = []spoil{
@@ -106,7 +119,19 @@ var spoils = []spoil{
 	{"unknown mandatory part", withPart(hgtest.Part{Type: "NONSENSE"}), "missing support for nonsense"},
 	{"unknown mandatory parameter", withPart(hgtest.Part{Type: "CHECK:HEADS", Mandatory: []hgtest.Param{{Name: "odd", Value: "1"}}}), "missing support for check:heads - odd"},
 	{"changegroup of version 09", withPart(hgtest.Part{Type: "CHANGEGROUP", Mandatory: []hgtest.Param{{Name: "version", Value: "09"}}}), "missing support for changegroup - version"},
-	{"changegroup of version 03", withPart(hgtest.Part{Type: "CHANGEGROUP", Mandatory: []hgtest.Param{{Name: "version", Value: "03"}}}), "missing support for changegroup - version"},
+	{"changegroup of version 03 that is none", withPart(hgtest.Part{Type: "CHANGEGROUP", Mandatory: []hgtest.Param{{Name: "version", Value: "03"}}}), "stream ended unexpectedly"},
+	{"tree manifests announced", withPart(hgtest.Part{Type: "CHANGEGROUP", Mandatory: []hgtest.Param{{Name: "version", Value: "03"}, {Name: "treemanifest", Value: "1"}}}), "bundle contains tree manifests"},
+	{"a tree manifest", withPart(hgtest.Part{
+		Type: "CHANGEGROUP", Mandatory: []hgtest.Param{{Name: "version", Value: "03"}},
+		Payload: []byte("\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x08dir/" + "\x00\x00\x00\x00"),
+	}), "bundle contains tree manifests"},
+	{"the client gives up", withPart(hgtest.Part{Type: "error:abort", Mandatory: []hgtest.Param{{Name: "message", Value: "my disk is full"}}}), "my disk is full"},
+	{"the client gives up in a part", interrupted("error:abort", hgtest.Param{Name: "message", Value: "my disk is full"}), "my disk is full"},
+	{"an interrupt that is not known", interrupted("NONSENSE"), "missing support for nonsense"},
+	{"markers without a version", withPart(hgtest.Part{Type: "OBSMARKERS"}), "no version"},
+	{"markers of version 9", withPart(hgtest.Part{Type: "OBSMARKERS", Payload: []byte{9}}), "unknown version 9"},
+	{"markers cut short", withPart(hgtest.Part{Type: "OBSMARKERS", Payload: append([]byte{1}, make([]byte, 30)...)}), "parsing obsolete marker"},
+	{"markers in an odd base", withPart(hgtest.Part{Type: "PUSHKEY", Mandatory: []hgtest.Param{{Name: "namespace", Value: "obsolete"}, {Name: "key", Value: "dump0"}, {Name: "old", Value: ""}, {Name: "new", Value: "\"\""}}}), "bad base85 character"},
 	{"remote-changegroup", withPart(hgtest.Part{Type: "REMOTE-CHANGEGROUP"}), "missing support for remote-changegroup"},
 	{"heads of odd length", withPart(hgtest.Part{Type: "CHECK:HEADS", Payload: []byte("odd")}), ""},
 	{"bookmarks cut short", withPart(hgtest.Part{Type: "BOOKMARKS", Payload: make([]byte, 21)}), ""},

@@ -152,10 +152,11 @@ func (g *changegroupWriter) revisions(ctx context.Context, s *revlog.Snapshot, r
 		if err != nil {
 			return err
 		}
-		// There is no place for flags in these versions. Clients know a censored
-		// text by how it begins.
-		h := changegroup.Header{
-			Node: s.Node(r), P1: s.Node(p1), P2: s.Node(p2), Base: s.Node(base), Link: linkNode(r), Flags: s.Flags(r) &^ hg.FlagCensored,
+		h := changegroup.Header{Node: s.Node(r), P1: s.Node(p1), P2: s.Node(p2), Base: s.Node(base), Link: linkNode(r), Flags: s.Flags(r)}
+		if g.version < changegroup.V03 {
+			// There is no place for flags. Clients know a censored text by how it
+			// begins.
+			h.Flags &^= hg.FlagCensored
 		}
 		if err := g.w.WriteDelta(h, head, diff); err != nil {
 			return err

@@ -25,7 +25,7 @@ func eachChangeset(ctx context.Context, view *store.View, revs iter.Seq[hg.Rev],
 		}
 		c, err := store.ParseChangeset(text)
 		if err != nil {
-			return &revlog.CorruptError{File: cl.Name(), Rev: r, Err: err}
+			return revlog.Corrupt(cl.Name(), r, err)
 		}
 		if err := do(r, &c); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"vcsd/wire"
 	"vcsd/wire/bundle2"
 	"vcsd/wire/changegroup"
+	"vcsd/wire/obsmarker"
 )
 
 // Args are what a client asks of getbundle (hg help internals.wireprotocol).
@@ -29,10 +30,12 @@ type Args struct {
 	Bundle2 bool
 	Caps    map[string][]string
 
-	Changegroup bool     // changesets, manifests and files
-	Phases      bool     // a phase-heads part
-	Bookmarks   bool     // a bookmarks part
-	ListKeys    []string // namespaces, a listkeys part each
+	Changegroup  bool     // changesets, manifests and files
+	Changegroup3 bool     // may be of version 03
+	Phases       bool     // a phase-heads part
+	Bookmarks    bool     // a bookmarks part
+	Obsmarkers   bool     // an obsmarkers part, if there are any for the client
+	ListKeys     []string // namespaces, a listkeys part each
 
 	// Stream asks for a stream2 part. StreamAllowed tells whether the server
 	// gives one.
@@ -59,6 +62,9 @@ func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w 
 		return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
 	}
 	b := &bundleWriter{view: view, sel: sel, heads: heads, args: a, keys: keys}
+	if err := b.findMarkers(); err != nil {
+		return err
+	}
 	return b.write(ctx, w)
 }
 
@@ -98,7 +104,7 @@ func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
 		}
 	}
 	heads := view.HeadRevs()
-	if a.Heads != nil && (a.Changegroup || a.Phases) {
+	if a.Heads != nil && (a.Changegroup || a.Phases || a.Obsmarkers) {
 		var err error
 		if heads, err = resolve(view, a.Heads); err != nil {
 			return nil, nil, err
@@ -118,6 +124,9 @@ type bundleWriter struct {
 	args  Args
 	keys  KeyLister
 	out   *bundle2.Writer
+
+	markers       []obsmarker.Marker // to send
+	markerVersion byte
 }
 
 func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
@@ -144,6 +153,11 @@ func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
 			return err
 		}
 	}
+	if len(b.markers) > 0 {
+		if err := b.obsmarkers(); err != nil {
+			return err
+		}
+	}
 	if b.args.Phases {
 		if err := b.phaseHeads(); err != nil {
 			return err
@@ -159,8 +173,8 @@ func (a *Args) version() (changegroup.Version, error) {
 	if len(offered) == 0 {
 		return changegroup.V01, nil
 	}
-	for _, v := range []changegroup.Version{changegroup.V02, changegroup.V01} {
-		if slices.Contains(offered, v.String()) {
+	for _, v := range []changegroup.Version{changegroup.V03, changegroup.V02, changegroup.V01} {
+		if slices.Contains(offered, v.String()) && (v != changegroup.V03 || a.Changegroup3) {
 			return v, nil
 		}
 	}

@@ -71,8 +71,8 @@ func (r *repository) Pushkey(ctx context.Context, req wire.PushkeyRequest) (wire
 		return wire.PushkeyReply{}, err
 	}
 	defer done()
-	ok, err := r.pipeline.Pushkey(ctx, req.Namespace, req.Key, req.Old, req.New, who(req.Peer))
-	return wire.PushkeyReply{OK: ok}, err
+	ok, output, err := r.pipeline.Pushkey(ctx, req.Namespace, req.Key, req.Old, req.New, who(req.Peer))
+	return wire.PushkeyReply{OK: ok, Output: output}, err
 }
 
 func who(p wire.Peer) ingest.Who {

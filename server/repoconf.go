@@ -129,6 +129,15 @@ func (s *settings) streamAllowed(v *store.View) bool {
 	return s.server.Uncompressed && !v.HasMarkers() && (v.AllVisible() || s.server.UncompressedAllowSecret)
 }
 
+// changegroups returns the versions of changegroups that pushes may have.
+func (s *settings) changegroups() []string {
+	versions := []string{"01", "02"}
+	if s.exchange.Changegroup3 {
+		versions = append(versions, "03")
+	}
+	return versions
+}
+
 // features returns what clients of a repository are offered.
 func (s *settings) features(v *store.View) *wire.Features {
 	repo := v.Repo()
@@ -145,7 +154,8 @@ func (s *settings) features(v *store.View) *wire.Features {
 		Engines:   s.engines,
 		Levels:    s.levels(),
 
-		Changegroups: []string{"01", "02"},
+		Changegroups: s.changegroups(),
+		Obsmarkers:   s.exchange.Obsmarkers,
 		CheckRelated: s.server.CheckRelated,
 		Bundle1Pull:  s.server.Bundle1("pull", reqs.GeneralDelta),
 		Bundle1Push:  s.server.Bundle1("push", reqs.GeneralDelta),

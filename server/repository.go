@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -231,19 +230,48 @@ func (r *repository) publishing() bool {
 	return s.exchange.Publish
 }
 
+// changegroup3 tells whether bundles may have changegroups of version 03.
+func (r *repository) changegroup3() bool {
+	s, err := r.conf.get()
+	return err == nil && s.exchange.Changegroup3
+}
+
+// policy returns what the configuration says on pushes; what hg does by
+// default while it can't be read.
+func (r *repository) policy() ingest.Policy {
+	s, err := r.conf.get()
+	if err != nil {
+		return ingest.Policy{Publishing: true}
+	}
+	e := &s.exchange
+	return ingest.Policy{
+		Publishing: e.Publish, Markers: e.CreateMarkers, ReportInstabilities: e.Instabilities,
+		SingleHead: ingest.SingleHead{Enabled: e.SingleHead, PublicOnly: e.SingleHeadPublicOnly, Closed: e.SingleHeadClosed},
+	}
+}
+
 // readOnlyReason is what a client is told of a repository without pipeline.
 func readOnlyReason(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return hg.ErrReadOnly
 	}
-	return fmt.Errorf("%w: %w", hg.ErrUnavailable, err)
+	return &unavailableError{err}
 }
+
+// An unavailableError is hg.ErrUnavailable to clients, who are not told the
+// cause unless it is a sentence for them.
+type unavailableError struct{ cause error }
+
+func (e *unavailableError) Error() string { return hg.ErrUnavailable.Error() }
+
+// Unwrap returns what clients are told, and the cause.
+func (e *unavailableError) Unwrap() []error { return []error{hg.ErrUnavailable, e.cause} }
 
 func (g *registry) pipelineOptions(ctx context.Context, r *repository, fsys vfs.FS) (ingest.Options, error) {
 	id, err := repositoryID(ctx, fsys)
 	return ingest.Options{
 		Refs: g.refs, RepoID: id, Node: g.node, Log: g.log.With("repo", r.path),
-		BootID: g.bootID, Limits: g.limits, Publishing: r.publishing,
+		BootID: g.bootID, Limits: g.limits, Policy: r.policy,
 	}, err
 }
 

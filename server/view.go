@@ -14,6 +14,7 @@ import (
 	"vcsd/store"
 	"vcsd/wire"
 	"vcsd/wire/bundle2"
+	"vcsd/wire/obsmarker"
 )
 
 // View implements wire.Repo.
@@ -89,7 +90,7 @@ func (v *view) ListKeys(_ context.Context, namespace string) (map[string]string,
 	keys := make(map[string]string)
 	switch namespace {
 	case "namespaces":
-		for _, ns := range []string{"bookmarks", "namespaces", "phases"} {
+		for _, ns := range v.repo.namespaces() {
 			keys[ns] = ""
 		}
 	case "bookmarks":
@@ -98,6 +99,8 @@ func (v *view) ListKeys(_ context.Context, namespace string) (map[string]string,
 		}
 	case "phases":
 		v.listPhases(keys)
+	case "obsolete":
+		return obsmarker.PushKeys(v.ObsStore().Markers()), nil
 	}
 	return keys, nil
 }
@@ -111,6 +114,15 @@ func (v *view) listPhases(keys map[string]string) {
 	if v.repo.publishing() {
 		keys["publishing"] = "True"
 	}
+}
+
+// namespaces are those of pushkey that clients are told of.
+func (r *repository) namespaces() []string {
+	names := []string{"bookmarks", "namespaces", "phases"}
+	if s, err := r.conf.get(); err == nil && s.exchange.Obsmarkers {
+		names = append(names, "obsolete")
+	}
+	return names
 }
 
 // Between implements wire.View.
@@ -162,7 +174,8 @@ func (v *view) GetBundle(ctx context.Context, args wire.GetBundleArgs, w *wire.S
 	return outgoing.GetBundle(ctx, v.View, outgoing.Args{
 		Heads: args.Heads, Common: args.Common, Bundle2: args.Bundle2, Caps: args.Caps,
 		Changegroup: args.Changegroup, Phases: args.Phases, Bookmarks: args.Bookmarks, ListKeys: args.ListKeys,
-		Publishing: v.repo.publishing(), Stream: args.Stream, StreamAllowed: v.streamAllowed(),
+		Obsmarkers: args.Obsmarkers, Changegroup3: v.repo.changegroup3(), Publishing: v.repo.publishing(),
+		Stream: args.Stream, StreamAllowed: v.streamAllowed(),
 	}, v.keyValues, w)
 }
 

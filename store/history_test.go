@@ -316,7 +316,7 @@ func compareHidden(t *testing.T, g madeGraph, phases *PhaseMap, made madeHistory
 		}
 	}
 	for r, n := range g.nodes {
-		if got, want := len(obs.Relevant([]hg.Node{n})), made.Relevant[fmt.Sprint(r)]; got != want {
+		if got, want := len(obs.Relevant(func(m hg.Node) bool { return m == n })), made.Relevant[fmt.Sprint(r)]; got != want {
 			t.Errorf("%d markers are relevant to %d, want %d", got, r, want)
 		}
 	}

@@ -1,57 +1,120 @@
 package store
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 
-	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/wire/obsmarker"
 )
 
-// An ObsStore is the obsolescence markers of a repository, store/obsstore. A
-// nil one has none, as the zero value. It may be read by several goroutines at once.
+// An ObsStore is the obsolescence markers of a repository, store/obsstore, as
+// they were at one time. It is immutable; a nil one has none, as the zero value.
 type ObsStore struct {
 	version byte
-	size    int64 // bytes of the file
+	size    int64  // bytes of the file
+	tail    []byte // the last ones, at most tailBytes
 	markers []obsmarker.Marker
+	table   *obsTable // shared with what continues this store
+
+	below *ObsStore // markers that come before these; nil if there are none
+}
+
+// tailBytes is by how many bytes at its end a file is known again.
+const tailBytes = 256
+
+// An obsTable finds markers by node. It only grows: a store looks past those
+// that are not its own yet.
+type obsTable struct {
+	mu sync.RWMutex // guards all below; what slices hold doesn't change
 
 	// Indexes of markers by node.
 	replaced map[hg.Node][]int32 // that obsolete it
 	replaces map[hg.Node][]int32 // that have it as a successor
 	children map[hg.Node][]int32 // that obsolete a child of it
+
+	twice bool // something was obsoleted twice
+}
+
+func newObsTable() *obsTable {
+	return &obsTable{
+		replaced: make(map[hg.Node][]int32), replaces: make(map[hg.Node][]int32), children: make(map[hg.Node][]int32),
+	}
 }
 
 // ParseObsStore reads an obsstore file; an empty one has no markers.
 func ParseObsStore(b []byte) (*ObsStore, error) {
-	s := &ObsStore{
-		version: obsmarker.Version1, size: int64(len(b)),
-		replaced: make(map[hg.Node][]int32), replaces: make(map[hg.Node][]int32), children: make(map[hg.Node][]int32),
-	}
 	if len(b) == 0 {
-		return s, nil
+		return &ObsStore{version: obsmarker.Version1, table: newObsTable()}, nil
 	}
 	version, markers, err := obsmarker.Decode(b)
 	if err != nil {
 		return nil, err
 	}
-	s.version, s.markers = version, markers
-	for i := range s.markers {
-		s.index(int32(i))
-	}
+	s := &ObsStore{version: version, markers: markers, table: newObsTable()}
+	s.table.add(markers, 0)
+	s.end(b)
 	return s, nil
 }
 
-func (s *ObsStore) index(i int32) {
-	m := &s.markers[i]
-	if m.Long != nil {
-		return // names no changeset of this repository
+// end notes the bytes that follow those that the store was made of.
+func (s *ObsStore) end(b []byte) {
+	s.size += int64(len(b))
+	all := slices.Concat(s.tail, b[max(0, len(b)-tailBytes):])
+	s.tail = all[max(0, len(all)-tailBytes):]
+}
+
+// continued returns the store of a file that goes on with the bytes of more
+// where that of s ended. Only one store may continue another.
+func (s *ObsStore) continued(more []byte) (*ObsStore, error) {
+	next := *s
+	for m, err := range obsmarker.All(s.version, more, s.size) {
+		if err != nil {
+			return nil, err
+		}
+		next.markers = append(next.markers, m)
 	}
-	s.replaced[m.Prec] = append(s.replaced[m.Prec], i)
-	for _, n := range m.Succs {
-		s.replaces[n] = append(s.replaces[n], i)
+	s.table.add(next.markers[len(s.markers):], len(s.markers))
+	next.end(more)
+	return &next, nil
+}
+
+// With returns a store that has these markers besides those of s, which does
+// not have them.
+func (s *ObsStore) With(markers []obsmarker.Marker) *ObsStore {
+	if len(markers) == 0 {
+		return s
 	}
-	for _, n := range m.Parents {
-		s.children[n] = append(s.children[n], i)
+	below := s
+	switch {
+	case s == nil:
+		below = new(ObsStore)
+	case s.below != nil:
+		below, markers = s.below, slices.Concat(s.markers, markers)
+	}
+	top := &ObsStore{markers: markers, table: newObsTable(), below: below}
+	top.table.add(markers, 0)
+	return top
+}
+
+// add makes the table find markers, the first of which has an index.
+func (t *obsTable) add(markers []obsmarker.Marker, first int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range markers {
+		m, at := &markers[i], int32(first+i)
+		if m.Long != nil {
+			continue // names no changeset of this repository
+		}
+		t.replaced[m.Prec] = append(t.replaced[m.Prec], at)
+		t.twice = t.twice || len(t.replaced[m.Prec]) > 1
+		for _, n := range m.Succs {
+			t.replaces[n] = append(t.replaces[n], at)
+		}
+		for _, n := range m.Parents {
+			t.children[n] = append(t.children[n], at)
+		}
 	}
 }
 
@@ -60,27 +123,74 @@ func (s *ObsStore) Len() int {
 	if s == nil {
 		return 0
 	}
-	return len(s.markers)
+	return s.below.Len() + len(s.markers)
 }
 
 // Markers returns all markers, in the file's order. The slice is read-only.
 func (s *ObsStore) Markers() []obsmarker.Marker {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
+	case s.below == nil:
+		return s.markers
 	}
-	return s.markers
+	return slices.Concat(s.below.Markers(), s.markers)
 }
 
 // Replaced reports whether there is a marker that obsoletes a changeset.
-func (s *ObsStore) Replaced(n hg.Node) bool { return s != nil && len(s.replaced[n]) > 0 }
+func (s *ObsStore) Replaced(n hg.Node) bool {
+	for ; s != nil && s.table != nil; s = s.below {
+		s.table.mu.RLock()
+		indexes := s.table.replaced[n]
+		s.table.mu.RUnlock()
+		// They ascend.
+		if len(indexes) > 0 && int(indexes[0]) < len(s.markers) {
+			return true
+		}
+	}
+	return false
+}
+
+// Replacing returns the markers that obsolete a changeset. They are read-only.
+func (s *ObsStore) Replacing(n hg.Node) []*obsmarker.Marker {
+	return s.find(n, func(t *obsTable) []int32 { return t.replaced[n] })
+}
+
+// Preceding returns the markers that have a changeset as a successor. They are
+// read-only.
+func (s *ObsStore) Preceding(n hg.Node) []*obsmarker.Marker {
+	return s.find(n, func(t *obsTable) []int32 { return t.replaces[n] })
+}
+
+// OfChildren returns the markers that obsolete children of a changeset, as far
+// as they record parents. They are read-only.
+func (s *ObsStore) OfChildren(n hg.Node) []*obsmarker.Marker {
+	return s.find(n, func(t *obsTable) []int32 { return t.children[n] })
+}
+
+func (s *ObsStore) find(n hg.Node, list func(*obsTable) []int32) []*obsmarker.Marker {
+	if s == nil || s.table == nil {
+		return nil
+	}
+	found := s.below.find(n, list)
+	s.table.mu.RLock()
+	indexes := list(s.table)
+	s.table.mu.RUnlock()
+	for _, i := range indexes {
+		if int(i) < len(s.markers) {
+			found = append(found, &s.markers[i])
+		}
+	}
+	return found
+}
 
 // Fresh returns those of markers that the store does not have, each once.
 func (s *ObsStore) Fresh(markers []obsmarker.Marker) []obsmarker.Marker {
 	seen := make(map[string]struct{})
 	for i := range markers {
 		// Only markers of the same changeset can be equal.
-		for _, j := range s.sameChangeset(&markers[i]) {
-			seen[s.markers[j].Key()] = struct{}{}
+		for _, m := range s.sameChangeset(&markers[i]) {
+			seen[m.Key()] = struct{}{}
 		}
 	}
 	var fresh []obsmarker.Marker
@@ -96,17 +206,15 @@ func (s *ObsStore) Fresh(markers []obsmarker.Marker) []obsmarker.Marker {
 
 // sameChangeset returns the markers that obsolete what m does; all of those
 // with long nodes, which are in no index, if m has such.
-func (s *ObsStore) sameChangeset(m *obsmarker.Marker) []int32 {
-	if s == nil {
-		return nil
-	}
+func (s *ObsStore) sameChangeset(m *obsmarker.Marker) []*obsmarker.Marker {
 	if m.Long == nil {
-		return s.replaced[m.Prec]
+		return s.Replacing(m.Prec)
 	}
-	var long []int32
-	for i := range s.markers {
-		if s.markers[i].Long != nil {
-			long = append(long, int32(i))
+	var long []*obsmarker.Marker
+	all := s.Markers()
+	for i := range all {
+		if all[i].Long != nil {
+			long = append(long, &all[i])
 		}
 	}
 	return long
@@ -116,116 +224,19 @@ func (s *ObsStore) sameChangeset(m *obsmarker.Marker) []int32 {
 // write them at: its end.
 func (s *ObsStore) AppendForm(markers []obsmarker.Marker) (data []byte, off int64, err error) {
 	version := byte(obsmarker.Version1)
-	if s != nil && s.size > 0 {
+	switch {
+	case s != nil && s.below != nil:
+		return nil, 0, fmt.Errorf("these markers are in no file yet")
+	case s != nil && s.size > 0:
 		version, off = s.version, s.size
 	}
 	if off == 0 {
 		data = append(data, version)
 	}
-	put := obsmarker.AppendV1
-	if version == obsmarker.Version0 {
-		put = obsmarker.AppendV0
-	}
 	for i := range markers {
-		if data, err = put(data, &markers[i]); err != nil {
+		if data, err = obsmarker.Append(data, version, &markers[i]); err != nil {
 			return nil, 0, err
 		}
 	}
 	return data, off, nil
-}
-
-// Relevant returns the markers that a repository needs which has these
-// changesets, in the file's order: those that lead to them, from all sides,
-// and those of changesets that were pruned above or among them.
-func (s *ObsStore) Relevant(nodes []hg.Node) []obsmarker.Marker {
-	if s.Len() == 0 {
-		return nil
-	}
-	seen := make(map[hg.Node]struct{}, len(nodes))
-	taken := make(map[int32]struct{})
-	var pending []hg.Node
-	visit := func(n hg.Node) {
-		if _, ok := seen[n]; !ok {
-			seen[n] = struct{}{}
-			pending = append(pending, n)
-		}
-	}
-	for _, n := range nodes {
-		visit(n)
-	}
-	take := func(i int32) {
-		if _, ok := taken[i]; !ok {
-			taken[i] = struct{}{}
-			visit(s.markers[i].Prec)
-		}
-	}
-	for len(pending) > 0 {
-		n := pending[len(pending)-1]
-		pending = pending[:len(pending)-1]
-		s.direct(n, take)
-	}
-	relevant := make([]obsmarker.Marker, 0, len(taken))
-	for i := range s.markers {
-		if _, ok := taken[int32(i)]; ok {
-			relevant = append(relevant, s.markers[i])
-		}
-	}
-	return relevant
-}
-
-// direct hands to take the markers that concern whoever has n: that n replaces
-// something, that n or a child of it was pruned.
-func (s *ObsStore) direct(n hg.Node, take func(int32)) {
-	for _, i := range s.replaces[n] {
-		take(i)
-	}
-	for _, i := range slices.Concat(s.children[n], s.replaced[n]) {
-		if len(s.markers[i].Succs) == 0 {
-			take(i)
-		}
-	}
-}
-
-// ObsoleteRevs returns the changesets that are obsolete: replaced, and not
-// public.
-func ObsoleteRevs(g RevGraph, phases *PhaseMap, obs *ObsStore) *dag.Set {
-	set := new(dag.Set)
-	if obs.Len() == 0 {
-		return set
-	}
-	for _, r := range phases.NonPublic() {
-		if obs.Replaced(g.Node(r)) {
-			set.Add(r)
-		}
-	}
-	return set
-}
-
-// HiddenRevs returns the changesets that hg does not show: those obsolete, and
-// those in a phase that is never shown, without the pinned ones and without
-// ancestors of what is shown. Pinned are the parents of the working copy, and
-// what bookmarks and local tags point to.
-func HiddenRevs(g dag.Graph, phases *PhaseMap, obsolete *dag.Set, pinned []hg.Rev) *dag.Set {
-	hidden := obsolete.Clone()
-	nonPublic := phases.NonPublic()
-	for _, r := range nonPublic {
-		if phases.Phase(r) >= hg.Archived {
-			hidden.Add(r)
-		}
-	}
-	for _, r := range pinned {
-		hidden.Remove(r)
-	}
-	if hidden.Len() == 0 {
-		return hidden
-	}
-	// Parents come before children, so one pass from the end reveals chains.
-	for _, r := range slices.Backward(nonPublic) {
-		if !hidden.Has(r) {
-			p1, p2 := g.Parents(r)
-			hidden.Remove(p1)
-			hidden.Remove(p2)
-		}
-	}
-	return hidden
 }

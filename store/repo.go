@@ -64,6 +64,8 @@ type Repo struct {
 	epoch               uint64
 	rewrites            uint64   // epoch at which the logs were opened last
 	fncache             *FNCache // nil until wanted
+	obs                 *ObsStore
+	obsFile             filePrint // what obs was read from
 }
 
 // Open opens the repository whose .hg directory is the root of fsys.

@@ -24,6 +24,7 @@ type state struct {
 
 	phases    *PhaseMap
 	bookmarks map[string]hg.Node
+	obs       *ObsStore
 	filtered  *dag.Set // revs not shown to clients: secret or hidden; nil if none
 	obsolete  *dag.Set // obsolete revs, shown or not; nil if none
 	heads     []hg.Rev // visible heads, ascending

@@ -153,7 +153,7 @@ func (t *branchTable) extend(cl *revlog.Snapshot) error {
 		}
 		c, err := ParseChangeset(text)
 		if err != nil {
-			return &revlog.CorruptError{File: "store/00changelog.i", Rev: r, Err: err}
+			return revlog.Corrupt("store/00changelog.i", r, err)
 		}
 		t.of = append(t.of, t.id(c.Branch(), c.Closes()))
 		t.cached.Set(r, cl.Node(r), c.Branch(), c.Closes())

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"vcsd/dag"
@@ -24,6 +26,12 @@ type filePrint struct {
 	dev, inode uint64
 }
 
+// sameFile tells whether a file is still the one that it was, which may have
+// grown.
+func (p filePrint) sameFile(now filePrint) bool {
+	return p.dev == now.dev && p.inode == now.inode && p.size <= now.size
+}
+
 // rewrote tells whether the changelog is not the old one with more at its end.
 func (f fingerprint) rewrote(old fingerprint) bool {
 	a, b := old.changelog, f.changelog
@@ -37,9 +45,9 @@ func readFingerprint(fsys vfs.FS, reqs Requirements) (fp fingerprint, err error)
 		to   *filePrint
 	}{
 		{"store/00changelog.i", &fp.changelog},
-		{"store/phaseroots", &fp.phaseRoots},
+		{phaseRootsName, &fp.phaseRoots},
 		{bookmarksFile(reqs), &fp.bookmarks},
-		{"store/obsstore", &fp.obsStore},
+		{ObsStorePath, &fp.obsStore},
 	} {
 		info, err := fsys.Stat(f.name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +116,7 @@ func (r *Repo) FNCache() (*FNCache, error) {
 		return nil, err
 	}
 	r.fncache, err = ParseFNCache(b)
-	return r.fncache, err
+	return r.fncache, corrupt(fncacheName, err)
 }
 
 // ExpectFNCache tells which list the file will hold once the append that was
@@ -128,7 +136,7 @@ func (r *Repo) readBookmarks(cl *revlog.Snapshot) (map[string]hg.Node, error) {
 	}
 	marks := ParseBookmarks(b)
 	for name, n := range marks {
-		if _, ok := cl.Rev(n); !ok || n.IsNull() {
+		if _, ok := cl.Rev(n); !ok {
 			delete(marks, name)
 		}
 	}
@@ -136,12 +144,16 @@ func (r *Repo) readBookmarks(cl *revlog.Snapshot) (map[string]hg.Node, error) {
 }
 
 func (r *Repo) readPhaseRoots() (PhaseRoots, error) {
-	b, err := r.readSmall("store/phaseroots")
+	b, err := r.readSmall(phaseRootsName)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePhaseRoots(b)
+	roots, err := ParsePhaseRoots(b)
+	return roots, corrupt(phaseRootsName, err)
 }
+
+// phaseRootsName is where the phases are kept, relative to .hg.
+const phaseRootsName = "store/phaseroots"
 
 // readFiltered returns the changesets that clients don't see: hg's view
 // "served", without what is hidden and what is secret; and those that are
@@ -164,18 +176,13 @@ func (r *Repo) readFiltered(st *state) (set, obsolete *dag.Set, err error) {
 // readHidden returns the changesets that are obsolete and that nothing visible
 // stands on, and all that are obsolete; nil if there are none.
 func (r *Repo) readHidden(st *state) (hidden, obsolete *dag.Set, err error) {
-	b, err := r.readSmall("store/obsstore")
-	if err != nil || len(b) == 0 {
+	if st.obs, err = r.readObsStore(st.print.obsStore); err != nil {
 		return nil, nil, err
 	}
-	obs, err := ParseObsStore(b)
-	if err != nil {
-		return nil, nil, fmt.Errorf("store/obsstore: %w", err)
-	}
-	if obsolete = ObsoleteRevs(st.changelog, st.phases, obs); obsolete.Len() == 0 {
+	if obsolete = ObsoleteRevs(st.changelog, st.phases, st.obs); obsolete.Len() == 0 {
 		return nil, nil, nil
 	}
-	pinned, err := r.pinned(st)
+	pinned, err := r.pinned(st.changelog, st.bookmarks)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,13 +193,69 @@ func (r *Repo) readHidden(st *state) (hidden, obsolete *dag.Set, err error) {
 	return hidden, obsolete, nil
 }
 
+// ObsStorePath is where obsolescence markers are kept, relative to .hg.
+const ObsStorePath = "store/obsstore"
+
+// readObsStore returns the markers of the file as print has it. Where it only
+// grew, what it was is not read again. The caller holds mu.
+func (r *Repo) readObsStore(print filePrint) (*ObsStore, error) {
+	if print.size == 0 {
+		r.obs, r.obsFile = nil, print
+		return nil, nil
+	}
+	if r.obs != nil && print == r.obsFile {
+		return r.obs, nil
+	}
+	obs, err := r.obs.next(r.fs, print.size, r.obsFile.sameFile(print))
+	if err != nil {
+		return nil, err
+	}
+	r.obs, r.obsFile = obs, print
+	return obs, nil
+}
+
+// next returns the store of a file of size bytes, which perhaps is the one
+// that s was read from and has only grown.
+func (s *ObsStore) next(fsys vfs.FS, size int64, grown bool) (_ *ObsStore, err error) {
+	if size > maxSmallFileBytes {
+		return nil, &CorruptError{ObsStorePath, fmt.Errorf("it has %d bytes", size)}
+	}
+	f, err := fsys.Open(ObsStorePath)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	read := func(from int64) ([]byte, error) {
+		b := make([]byte, size-from)
+		_, err := io.ReadFull(io.NewSectionReader(f, from, size-from), b)
+		return b, err
+	}
+	if grown && s.Len() > 0 && size >= s.size {
+		b, err := read(s.size - int64(len(s.tail)))
+		if err != nil {
+			return nil, err
+		}
+		// Who strips markers and then adds some may leave a file that only grew.
+		if bytes.HasPrefix(b, s.tail) {
+			next, err := s.continued(b[len(s.tail):])
+			return next, corrupt(ObsStorePath, err)
+		}
+	}
+	b, err := read(0)
+	if err != nil {
+		return nil, err
+	}
+	next, err := ParseObsStore(b)
+	return next, corrupt(ObsStorePath, err)
+}
+
 // pinned returns the changesets that stay visible though they are obsolete.
-func (r *Repo) pinned(st *state) ([]hg.Rev, error) {
+func (r *Repo) pinned(g RevGraph, bookmarks map[string]hg.Node) ([]hg.Rev, error) {
 	nodes, err := WorkingParents(r.fs)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range st.bookmarks {
+	for _, n := range bookmarks {
 		nodes = append(nodes, n)
 	}
 	local, err := r.readSmall("localtags")
@@ -204,7 +267,7 @@ func (r *Repo) pinned(st *state) ([]hg.Rev, error) {
 	}
 	var revs []hg.Rev
 	for _, n := range nodes {
-		if rev, ok := st.changelog.Rev(n); ok && rev != hg.NullRev {
+		if rev, ok := g.Rev(n); ok && rev != hg.NullRev {
 			revs = append(revs, rev)
 		}
 	}

@@ -114,10 +114,27 @@ func (v *View) DraftRoots() []hg.Rev { return v.state.phases.roots[hg.Draft] }
 func (v *View) PhaseRoots() PhaseRoots { return v.state.phases.Roots() }
 
 // HasMarkers tells whether the repository has obsolescence markers.
-func (v *View) HasMarkers() bool { return v.state.print.obsStore.size > 0 }
+func (v *View) HasMarkers() bool { return v.state.obs.Len() > 0 }
 
-// Bookmark returns where a bookmark stands; NullNode if there is none.
-func (v *View) Bookmark(name string) hg.Node { return v.state.bookmarks[name] }
+// ObsStore returns the obsolescence markers.
+func (v *View) ObsStore() *ObsStore { return v.state.obs }
+
+// Obsolete tells whether a changeset is obsolete, visible or not.
+func (v *View) Obsolete(r hg.Rev) bool { return v.state.obsolete != nil && v.state.obsolete.Has(r) }
+
+// Pinned returns the changesets of g that stay visible though they are
+// obsolete: those that the working directory, local tags and bookmarks name. g
+// begins with the changesets of the View.
+func (v *View) Pinned(g RevGraph, bookmarks map[string]hg.Node) ([]hg.Rev, error) {
+	return v.repo.pinned(g, bookmarks)
+}
+
+// Bookmark returns where a bookmark stands, and whether there is one. It may
+// stand at NullNode.
+func (v *View) Bookmark(name string) (n hg.Node, ok bool) {
+	n, ok = v.state.bookmarks[name]
+	return n, ok
+}
 
 // Bookmarks returns all bookmarks. The map is the caller's.
 func (v *View) Bookmarks() map[string]hg.Node { return maps.Clone(v.state.bookmarks) }

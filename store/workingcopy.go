@@ -35,7 +35,7 @@ func WorkingParents(fsys vfs.FS) (parents []hg.Node, err error) {
 	}
 	b, err := parseDirstateParents(head[:n])
 	if err != nil {
-		return nil, err
+		return nil, corrupt("dirstate", err)
 	}
 	for _, p := range b {
 		if !p.IsNull() {

@@ -42,10 +42,7 @@ func makeHistory(t *testing.T, dir string, seed uint64, evolution bool) {
 	s.Try("tag", "-q", "-r", rev(), "gone")
 	s.Try("tag", "-q", "--remove", "gone")
 	s.Try("tag", "-q", "-l", "-r", rev(), "local tag")
-	for name := range strings.Lines(s.Run("bookmarks", "-T", "{ifeq(node, '0000000000000000000000000000000000000000', '{bookmark}\n')}")) {
-		// vcsd takes a bookmark on nothing for none at all.
-		s.Run("bookmark", "-q", "-d", strings.TrimSuffix(name, "\n"))
-	}
+	s.Try("bookmark", "-q", "-r", "null", "nowhere")
 	s.Try("bookmark", "-q", "-r", rev(), "feature@remote")
 	s.Try("bookmark", "-q", "-r", rev(), "ünï ✓ %41&b=c+d")
 	s.Try("bookmark", "-q", "-r", rev(), "moved")
@@ -62,7 +59,23 @@ func makeHistory(t *testing.T, dir string, seed uint64, evolution bool) {
 	s.Try("bookmark", "-q", "-r", "last(secret())", "secret mark")
 	s.Try("update", "-q", "-C", []string{"null", rev(), "last(secret())"}[rng.IntN(3)])
 	if evolution {
-		s.Try("debugobsolete", h.Node("last(draft())").String())
+		addMarkers(s, rng)
+	}
+}
+
+// addMarkers prunes and replaces some changesets, and tells of some that are
+// not there.
+func addMarkers(s *hgtest.Session, rng *rand.Rand) {
+	drafts := strings.Fields(s.Run("log", "-r", "draft()", "-T", "{node}\n"))
+	all := strings.Fields(s.Run("log", "-r", "all()", "-T", "{node}\n"))
+	unknown := func() string { return strings.Repeat(fmt.Sprintf("%02x", 16+rng.IntN(3)), hg.NodeLen) }
+	node := func() string { return all[rng.IntN(len(all))] }
+	for i := range 12 {
+		args := [][]string{{unknown(), node()}, {node(), unknown()}, {unknown(), node(), node()}, {unknown()}, {unknown(), unknown()}}[rng.IntN(5)]
+		if i < 5 && len(drafts) > 0 {
+			args = [][]string{{drafts[rng.IntN(len(drafts))]}, {"--record-parents", drafts[rng.IntN(len(drafts))]}, {drafts[rng.IntN(len(drafts))], node()}}[rng.IntN(3)]
+		}
+		s.Try(append([]string{"debugobsolete", "-u", fmt.Sprint("user", i), "-d", fmt.Sprintf("%d.5 -3600", 1_600_000_000+i)}, args...)...)
 	}
 }
 
@@ -79,7 +92,7 @@ func (p *pair) newSubject(t *testing.T, repo string) *subject {
 		}
 		s.all = append(s.all, n)
 	}
-	s.names = []string{"", " ", "tip", "null", ".", "default", "gone", "moved", "local tag", "on secret", "secret mark",
+	s.names = []string{"", " ", "tip", "null", ".", "default", "gone", "moved", "local tag", "nowhere", "on secret", "secret mark",
 		"feature@remote", "ünï ✓ %41&b=c+d", "sub/b ä;,=:", "\xff\xfe", "a\x00b", "rev(0)", "0::", "tip^", "-0", "+1", "007", "1 ", "1_0",
 		"99999999999999999999", "2147483647", "-2147483648", "nosuch", "Default", "%s", "nul", strings.Repeat("f", 40), strings.Repeat("F", 40),
 		strings.Repeat("0", 40), strings.Repeat("0", 39), "ffff", "f", "abc", "x0", "wdir()", "é", strings.Repeat("long", 300)}

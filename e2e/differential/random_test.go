@@ -22,9 +22,6 @@ func TestRandomRequests(t *testing.T) {
 	for i, repo := range repos {
 		dir := filepath.Join(root, repo)
 		makeHistory(t, dir, *seed+uint64(i)*1000, repo == "evolved")
-		if repo == "evolved" {
-			appendHgrc(t, dir, "[experimental]\nevolution =\n")
-		}
 		if repo != "publishing" {
 			appendHgrc(t, dir, "[phases]\npublish = no\n")
 		}
@@ -78,7 +75,7 @@ func (g *generator) args(command string) hgtest.Args {
 	case "lookup":
 		return hgtest.Args{"key": g.name()}
 	case "listkeys":
-		return hgtest.Args{"namespace": pick(g, "bookmarks", "phases", "namespaces", "nosuch", "")}
+		return hgtest.Args{"namespace": pick(g, "bookmarks", "phases", "namespaces", "obsolete", "nosuch", "")}
 	case "between":
 		return hgtest.Args{"pairs": g.pairs()}
 	case "branches":
@@ -178,9 +175,9 @@ func (g *generator) getbundle() hgtest.Args {
 	for _, flag := range []struct {
 		name  string
 		share int
-	}{{"cg", 50}, {"phases", 60}, {"bookmarks", 50}, {"cbattempted", 10}, {"stream", 5}} {
+	}{{"cg", 50}, {"phases", 60}, {"bookmarks", 50}, {"cbattempted", 10}, {"stream", 5}, {"obsmarkers", 50}} {
 		// Stock breaks down when it has to send what the client can't read.
-		if g.chance(flag.share) && (flag.name != "phases" || strings.Contains(a["bundlecaps"], flag.name)) {
+		if g.chance(flag.share) && (flag.name != "phases" && flag.name != "obsmarkers" || strings.Contains(a["bundlecaps"], flag.name)) {
 			a[flag.name] = pick(g, "1", "1", "0", "true", "")
 		}
 	}
@@ -188,7 +185,7 @@ func (g *generator) getbundle() hgtest.Args {
 		a["stream"] = "0"
 	}
 	if g.chance(40) {
-		a["listkeys"] = pick(g, "bookmarks", "phases", "bookmarks,phases", "namespaces", "nosuch", "", "phases,phases")
+		a["listkeys"] = pick(g, "bookmarks", "phases", "bookmarks,phases", "namespaces", "nosuch", "", "phases,phases", "obsolete")
 	}
 	return a
 }
@@ -207,6 +204,9 @@ func (g *generator) bundleCaps() string {
 	}
 	if g.chance(20) {
 		more = append(more, "rev-branch-cache")
+	}
+	if g.chance(50) {
+		more = append(more, "obsmarkers="+pick(g, "V0,V1", "V1", "V0", "V0,V1,V7"))
 	}
 	return bundleCaps(versions, more...)
 }

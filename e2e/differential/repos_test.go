@@ -27,8 +27,7 @@ func TestRepositories(t *testing.T) {
 			// What vcsd does at open; stock's readers would see half of it.
 			h.In(repo).Run("recover", "-q")
 		}
-		// The exchange of markers is compared nowhere here.
-		appendHgrc(t, repo, "\n[experimental]\nevolution =\n")
+		appendHgrc(t, repo, "\n[experimental]\nevolution = all\n")
 	}
 	p := servePair(t, root)
 	for _, name := range names {
@@ -66,7 +65,7 @@ func (p *pair) checkRepository(t *testing.T, repo string) {
 	for _, command := range []string{"capabilities", "heads", "branchmap"} {
 		p.check(t, m, request{repo: repo, command: command})
 	}
-	for _, ns := range []string{"bookmarks", "phases"} {
+	for _, ns := range []string{"bookmarks", "phases", "namespaces", "obsolete"} {
 		p.check(t, m, request{repo: repo, command: "listkeys", args: hgtest.Args{"namespace": ns}})
 	}
 	for _, name := range []string{".", "00"} {
@@ -80,7 +79,8 @@ func (p *pair) checkRepository(t *testing.T, repo string) {
 	for _, versions := range []string{"02", "01"} {
 		p.check(t, m, request{repo: repo, command: "getbundle", args: hgtest.Args{
 			"heads": joined(nodes[len(nodes)-1]), "common": common,
-			"bundlecaps": bundleCaps(versions, "phases=heads", "hgtagsfnodes"), "phases": "1", "bookmarks": "1", "listkeys": "bookmarks,phases",
+			"bundlecaps": bundleCaps(versions, "phases=heads", "hgtagsfnodes", "obsmarkers=V0,V1"),
+			"phases":     "1", "bookmarks": "1", "obsmarkers": "1", "listkeys": "bookmarks,phases",
 		}, proto: hgtest.ProtoV2})
 	}
 	p.check(t, m, request{repo: repo, command: "getbundle", args: hgtest.Args{"common": common}})

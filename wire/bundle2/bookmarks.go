@@ -17,7 +17,8 @@ const bookmarkHeadLen = hg.NodeLen + 2
 // A Bookmark is a name and the node it stands at or is to be moved to.
 type Bookmark struct {
 	Name string
-	// Node is hg.NullNode for a bookmark that doesn't exist or is to go.
+	// Node is hg.WorkingNode for a bookmark that doesn't exist or is to go. One
+	// at hg.NullNode exists.
 	Node hg.Node
 }
 
@@ -27,11 +28,7 @@ func AppendBookmarks(b []byte, bookmarks []Bookmark) ([]byte, error) {
 		if len(m.Name) > math.MaxUint16 {
 			return b, fmt.Errorf("bookmark name of %d bytes: %w", len(m.Name), hg.ErrTooLarge)
 		}
-		node := m.Node
-		if node.IsNull() {
-			node = hg.WorkingNode
-		}
-		b = append(b, node[:]...)
+		b = append(b, m.Node[:]...)
 		b = binary.BigEndian.AppendUint16(b, uint16(len(m.Name)))
 		b = append(b, m.Name...)
 	}
@@ -53,9 +50,6 @@ func DecodeBookmarks(b []byte) ([]Bookmark, error) {
 			return nil, badBookmarks(off)
 		}
 		m := Bookmark{Name: string(name[:n]), Node: hg.Node(e[:hg.NodeLen])}
-		if m.Node == hg.WorkingNode {
-			m.Node = hg.NullNode
-		}
 		bookmarks = append(bookmarks, m)
 		off += bookmarkHeadLen + n
 	}

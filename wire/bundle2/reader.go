@@ -236,7 +236,7 @@ func (r *Reader) interrupt(p *Part) error {
 	}
 	outer := r.f.Stream
 	n, err := r.f.Int32()
-	if err != nil {
+	if err != nil || n == 0 { // hg takes an interrupt without a part
 		return err
 	}
 	sub, err := r.readPart(n, p.depth+1)

@@ -179,7 +179,7 @@ func TestMalformed(t *testing.T) {
 		{"huge chunk", cg + be(most) + "1234567890", "stream ended unexpectedly  (got 10 bytes, expected 2147483647)", io.ErrUnexpectedEOF},
 		{"negative chunk", cg + be(-9), "negative payload chunk size: -9", hg.ErrMalformed},
 		{"interrupts without a part", cg + strings.Repeat(be(-1), 10), "negative part header size: -1", hg.ErrMalformed},
-		{"interrupt by the end", cg + be(-1, 0), "negative part header size: 0", hg.ErrMalformed},
+		{"interrupt by the end", cg + be(-1, 0), "stream ended unexpectedly (got 0 bytes, expected 4)", hg.ErrMalformed},
 		{"interrupts ever deeper", strings.Repeat(head(t, "x", false)+be(-1), 10), "depth of interrupts 5 exceeds the server's limit of 4", hg.ErrTooLarge},
 		{"too many parts", strings.Repeat(head(t, "x", false)+be(0), 11), "number of parts 11 exceeds the server's limit of 10", hg.ErrTooLarge},
 		{"too many interrupts", cg + strings.Repeat(be(-1)+head(t, "x", false)+be(0), 10), "number of parts 11 exceeds the server's limit of 10", hg.ErrTooLarge},
