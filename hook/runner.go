@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,9 +38,9 @@ type Options struct {
 	// on the PATH.
 	HG string
 
-	// Native are commands that the server does by itself, and so are not run
-	// here, such as "python:hgext.acl.hook".
-	Native []string
+	// Native are hooks that this process has in place of some in Python, by the
+	// names of those, such as "hgext.acl.hook".
+	Native map[string]Native
 }
 
 func (o Options) withDefaults() Options {
@@ -103,8 +105,12 @@ type Runner struct {
 // New returns a Runner of the hooks that conf has for the repository whose
 // root, the directory that holds .hg, is at the absolute path root.
 func New(conf *config.Config, root string, o Options) *Runner {
+	r := &Runner{hooks: parse(conf, o.Native), root: root}
+	if len(r.hooks) == 0 {
+		return r
+	}
 	o = o.withDefaults()
-	r := &Runner{hooks: parse(conf, o.Native), root: root, opts: o, base: sanitise(o.Environ)}
+	r.opts, r.base = o, sanitise(o.Environ)
 	r.base = append(r.base, "HG="+o.HG)
 	if lookupEnv(o.Environ, "HGPLAIN") != "" || lookupEnv(o.Environ, "HGPLAINEXCEPT") != "" {
 		r.plain = "1"
@@ -112,25 +118,29 @@ func New(conf *config.Config, root string, o Options) *Runner {
 	return r
 }
 
-// Check tells which hooks at these points, or at all, can't be run. Its error
-// is an *hg.Abort with a sentence for each, with which to refuse what would
-// reach those points.
-func (r *Runner) Check(points ...Point) error {
-	if len(points) == 0 {
-		points = append(ReadPoints(), PushPoints()...)
-	}
-	var faults []string
+// Faults returns a sentence for each hook at these points that can't be run.
+func (r *Runner) Faults(points ...Point) []string {
+	var all []string
 	for _, p := range points {
 		for _, c := range r.hooks[p] {
-			if c.fault != "" {
-				faults = append(faults, c.fault)
+			if c.fault != nil {
+				all = append(all, c.fault.message)
 			}
 		}
 	}
+	return all
+}
+
+// Check tells which hooks can't be run that could refuse something at these
+// points. Its error is an *hg.Abort with a sentence for each, with which to
+// refuse what would reach those points.
+func (r *Runner) Check(points ...Point) error {
+	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Vetoes() })
+	faults := r.Faults(points...)
 	if len(faults) == 0 {
 		return nil
 	}
-	return &hg.Abort{Message: strings.Join(faults, "; "), Hint: "the administrator has to change the [hooks] section"}
+	return &hg.Abort{Message: strings.Join(faults, "; "), Hint: changeConfig}
 }
 
 // Has reports whether any hook is configured for one of the points.
@@ -143,21 +153,23 @@ func (r *Runner) Has(points ...Point) bool {
 	return false
 }
 
-// NeedsView reports whether a hook is configured that has to see what a push
-// would do.
-func (r *Runner) NeedsView() bool {
-	for p := range r.hooks {
-		if p.SeesPending() {
-			return true
-		}
-	}
-	return false
+// NeedsView reports whether a hook of a point is to be run in a directory that
+// shows what is pending.
+func (r *Runner) NeedsView(p Point) bool {
+	return p.SeesPending() && slices.ContainsFunc(r.hooks[p], func(c command) bool { return c.fault == nil && c.native == nil })
 }
 
 // A Call is one moment at which hooks are run.
 type Call struct {
 	Point Point
 	Vars  Vars
+
+	// User is who sent the push, as authenticated; empty if nobody knows.
+	User string
+
+	// Changesets iterates over the new changesets of the push, for hooks in
+	// this process. It may be nil if there are none.
+	Changesets iter.Seq2[Changeset, error]
 
 	// Pending is the root of the repository that shows what is pending, for
 	// hooks that are to see it; see the package overlay. Hooks are run in that
@@ -168,16 +180,18 @@ type Call struct {
 
 // Run runs all hooks of a point, one after the other, and writes what they
 // print to out as it comes. At a point that vetoes, the first hook that fails
-// ends it with a *Veto; elsewhere a failure is a line of warning in out. Any
-// other error is that of ctx or of out. After an error of ctx the hook has
+// ends it with a *Veto, or with the *hg.Abort of a Native; elsewhere a failure is a
+// line of warning in out, and what is in Python is passed over. Any other error is that of ctx or of out. After an error of ctx the hook has
 // been killed and counts neither as passed nor as failed.
 func (r *Runner) Run(ctx context.Context, call Call, out io.Writer) error {
 	for i := range r.hooks[call.Point] {
 		c := &r.hooks[call.Point][i]
+		if c.fault != nil && c.fault.logOnly && !call.Point.Vetoes() {
+			continue
+		}
 		err := r.one(ctx, c, call, out)
-		var veto *Veto
-		if errors.As(err, &veto) && !call.Point.Vetoes() {
-			_, err = fmt.Fprintf(out, "warning: %v\n", veto)
+		if err != nil && !call.Point.Vetoes() {
+			err = warn(err, out)
 		}
 		if err != nil {
 			return err
@@ -186,10 +200,27 @@ func (r *Runner) Run(ctx context.Context, call Call, out io.Writer) error {
 	return nil
 }
 
+// warn makes a warning of the failure of a hook that has no veto. Native hooks
+// have said what is wrong.
+func warn(err error, out io.Writer) error {
+	var veto *Veto
+	var abort *hg.Abort
+	switch {
+	case errors.As(err, &veto):
+		_, err = fmt.Fprintf(out, "warning: %v\n", veto)
+	case errors.As(err, &abort):
+		err = nil
+	}
+	return err
+}
+
 // one runs one hook.
 func (r *Runner) one(ctx context.Context, c *command, call Call, out io.Writer) error {
-	if c.fault != "" {
-		return &Veto{c.name, "can't be run: " + c.fault}
+	if c.fault != nil {
+		return c.fault.veto(c.name)
+	}
+	if c.native != nil {
+		return c.runNative(ctx, call, out)
 	}
 	if err := r.opts.Limit.acquire(ctx); err != nil {
 		return err
@@ -206,7 +237,7 @@ func (r *Runner) one(ctx context.Context, c *command, call Call, out io.Writer) 
 	case b.err != nil:
 		return fmt.Errorf("output of %s hook: %w", c.name, b.err)
 	case reason != "":
-		return &Veto{c.name, reason}
+		return &Veto{Hook: c.name, Message: c.name + " hook " + reason}
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestWhichHooksRun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := New(hooks(tt.items...), t.TempDir(), Options{Environ: []string{"PATH=" + os.Getenv("PATH")}})
-		if err := r.Check(); err != nil {
-			t.Errorf("%s: Check: %v", tt.name, err)
+		if faults := r.Faults(Incoming); faults != nil {
+			t.Errorf("%s: %v", tt.name, faults)
 		}
 		got, err := run(t, r, Call{Point: Incoming})
 		if err != nil || got != tt.want {
@@ -84,15 +84,17 @@ func TestVeto(t *testing.T) {
 func TestHooksThatCannotRun(t *testing.T) {
 	conf := hooks("pretxnclose.py=python:mod.hook", "changegroup.notify=python:hgext.notify.hook", "pretxnopen.acl=python:hgext.acl.hook",
 		"incoming.a=true", "priority.incoming.a=high", "pretxnclose.b=true", "pretxnclose.b:run-with-plain=perhaps")
-	r := New(conf, t.TempDir(), Options{Native: []string{"python:hgext.acl.hook"}})
+	native := func(context.Context, Call, io.Writer) error { return nil }
+	r := New(conf, t.TempDir(), Options{Native: map[string]Native{"hgext.acl.hook": native}})
 	tests := []struct {
 		points []Point
 		want   []string // each part of the sentence
 	}{
-		{nil, []string{"pretxnclose.py", "test:1", "changegroup.notify", "priority.incoming.a", "run-with-plain"}},
+		{PushPoints(), []string{"pretxnclose.py", "test:1", "run-with-plain"}},
 		{[]Point{PreTxnOpen}, nil},
 		{ReadPoints(), nil},
-		{[]Point{Changegroup}, []string{"the hook changegroup.notify is in Python, which this server can't run (test:1)"}},
+		{[]Point{PreTxnClose}, []string{"the hook pretxnclose.py is in Python, which this server can't run (test:1)"}},
+		{[]Point{Changegroup, Incoming}, nil},
 	}
 	for _, tt := range tests {
 		err := r.Check(tt.points...)
@@ -105,15 +107,81 @@ func TestHooksThatCannotRun(t *testing.T) {
 			}
 		}
 	}
+	if faults := r.Faults(Changegroup, Incoming); len(faults) != 2 || !strings.Contains(faults[1], "priority.incoming.a") {
+		t.Errorf("faults %q", faults)
+	}
 	var veto *Veto
 	if _, err := run(t, r, Call{Point: PreTxnClose}); !errors.As(err, &veto) || veto.Hook != "pretxnclose.py" {
 		t.Errorf("a hook that can't be run passed: %v", err)
 	}
-	if out, err := run(t, r, Call{Point: Changegroup}); err != nil || !strings.HasPrefix(out, "warning: changegroup.notify hook can't be run") {
+	if out, err := run(t, r, Call{Point: Changegroup}); err != nil || out != "" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if r.Has(PreTxnOpen) {
-		t.Error("what the server does by itself counts as a hook")
+	if out, err := run(t, r, Call{Point: Incoming}); err != nil || !strings.HasPrefix(out, "warning: config error: hooks.priority.incoming.a is not a valid integer") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// What this process has in place of a hook in Python is run among the others,
+// and its refusal is told as hg tells that of an exception.
+func TestNative(t *testing.T) {
+	var calls []Call
+	native := func(_ context.Context, call Call, out io.Writer) error {
+		calls = append(calls, call)
+		io.WriteString(out, "looked\n")
+		return hg.Abortf("acl: no")
+	}
+	r := New(hooks("pretxnchangegroup.a=echo a", "pretxnchangegroup.acl=python: hgext.acl.hook", "pretxnchangegroup.b=echo b", "incoming.acl=python:hgext.acl.hook"),
+		t.TempDir(), Options{Native: map[string]Native{"hgext.acl.hook": native}})
+	out, err := run(t, r, Call{Point: PreTxnChangegroup, User: "jo"})
+	var abort *hg.Abort
+	if !errors.As(err, &abort) || abort.Message != "acl: no" || out != "a\nlooked\nerror: pretxnchangegroup.acl hook failed: acl: no\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if len(calls) != 1 || calls[0].User != "jo" {
+		t.Errorf("calls %v", calls)
+	}
+	if out, err := run(t, r, Call{Point: Incoming}); err != nil || out != "looked\nerror: incoming.acl hook failed: acl: no\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if !r.NeedsView(PreTxnChangegroup) || r.NeedsView(Incoming) || r.NeedsView(PreTxnClose) {
+		t.Error("views are needed where no command looks at one, or the other way round")
+	}
+}
+
+// What stands in the file of an owner who isn't trusted is not run, and where
+// it would guard something it refuses, as in hg.
+func TestUntrusted(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"site": "[hooks]\npretxnclose.same = echo same\npretxnclose.site = echo site\nincoming.ours = echo ours\nchangegroup.empty = echo ours\n",
+		"hgrc": "[hooks]\npretxnclose.site = echo changed\npretxnclose.same = echo same\nincoming.new = echo new\nchangegroup.empty =\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := config.NewLoader()
+	l.UID, l.UserName, l.GroupName = -2, func(int) string { return "" }, func(int) string { return "" }
+	site, err := l.WebConf(config.New(), filepath.Join(dir, "site"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := l.Repository(site, dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(conf, dir, Options{})
+	out, err := run(t, r, Call{Point: PreTxnClose})
+	var abort *hg.Abort
+	if !errors.As(err, &abort) || abort.Message != "untrusted hook pretxnclose.site not executed" || abort.Hint != "see 'hg help config.trusted'" || out != "same\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := run(t, r, Call{Point: Incoming}); err != nil || out != "warning: untrusted hook incoming.new not executed\nours\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := run(t, r, Call{Point: Changegroup}); err != nil || out != "warning: untrusted hook changegroup.empty not executed\n" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package hook
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -136,6 +138,14 @@ const (
 	TxnPushkeyBookmark = "bookmarks"     // a lone pushkey
 	TxnPushkeyPhase    = "pushkey-phase" // a lone pushkey
 )
+
+// NewTxnID returns the name of a transaction, as hg makes it: no two have the
+// same.
+func NewTxnID() string {
+	var b [hg.NodeLen]byte
+	rand.Read(b[:])
+	return "TXN:" + hex.EncodeToString(b[:])
+}
 
 // TxnBundle1 is the name of the transaction of an old bundle, which has two
 // lines.

@@ -1,11 +1,15 @@
 #!/bin/bash
 # Records which hooks stock hg serve runs for pushes and pulls of all kinds over
 # HTTP, in which order, with which environment, and what the client then reads.
-# Usage: record.sh DIR   writes one NAME.txt a scenario. Nodes are replaced by
+# Usage: record.sh DIR [GROUP...]   writes one NAME.txt a scenario, of all groups
+# or of those named. Nodes are replaced by
 # N<rev> of the client's repository; ports, transaction ids and paths by words.
+# SERVE is the command of the server, hg serve by default.
 set -u
-OUT=${1:?}; mkdir -p "$OUT"; OUT=$(cd "$OUT" && pwd)
+OUT=${1:?}; shift; mkdir -p "$OUT"; OUT=$(cd "$OUT" && pwd)
+[ $# -gt 0 ] || set -- changes drafts markers variables old refusals
 HG=${HG:-hg}
+SERVE=${SERVE:-$HG serve}
 W=$(mktemp -d); trap '[ -n "${SRV:-}" ] && kill "$SRV"; rm -rf "$W"' EXIT
 printf '[ui]\nusername=u\n[devel]\ndefault-date=0 0\n' >"$W/hgrc"
 export HGRCPATH=$W/hgrc HGPLAIN=1 HGENCODING=utf-8 LC_ALL=C.UTF-8 no_proxy=127.0.0.1
@@ -26,7 +30,7 @@ serve() { # serve [--config x=y]...: a fresh server on $W/r
   [ -n "${SRV:-}" ] && { kill "$SRV"; wait "$SRV" 2>/dev/null; }
   local args=() p; for p in $POINTS; do args+=(--config "hooks.$p=. $W/dump.sh"); done
   PORT=$(python3 -c 'import socket;s=socket.socket();s.bind(("127.0.0.1",0));print(s.getsockname()[1])')
-  ROOT=$W/r LOG=$W/log $HG -R "$W/r" serve -a 127.0.0.1 -p "$PORT" --config web.push_ssl=no --config web.allow-push='*' \
+  ROOT=$W/r LOG=$W/log $SERVE -R "$W/r" -a 127.0.0.1 -p "$PORT" --config web.push_ssl=no --config web.allow-push='*' \
     --config experimental.evolution=all "${args[@]}" "$@" >"$W/srv" 2>&1 & SRV=$!
   URL=http://127.0.0.1:$PORT
   for _ in $(seq 200); do curl -s -o /dev/null "$URL/?cmd=capabilities" && break; done
@@ -42,6 +46,7 @@ scene() { # scene NAME COMMAND...: records one exchange
 }
 api() { curl -s -X POST -H 'Content-Type: application/mercurial-0.1' -H "X-HgArg-1: $2" --data '' "$URL/?cmd=$1"; }
 
+changes() {
 fresh; serve; ci a; ci b
 scene first $HG push "$URL"
 ci c; $HG up -q 0; ci d g; $HG merge -q 2; $HG ci -qm m; $HG book bk
@@ -60,7 +65,8 @@ scene listkeys-one api listkeys namespace=bookmarks
 scene pushkey-stale api pushkey "namespace=bookmarks&key=raw&old=&new=$($HG log -r 1 -T '{node}')"
 ci e; $HG book bk2
 scene no-compat $HG push --config devel.legacy.exchange=bookmarks -B bk2 "$URL"
-
+}
+drafts() {
 fresh; serve --config phases.publish=no; ci a; ci b; ci c
 scene draft $HG push "$URL"
 $HG phase -p 1
@@ -71,24 +77,28 @@ $HG phase -p 3
 scene phase-pushkey $HG push --config devel.legacy.exchange=phases "$URL"
 ci e; scene phase-setup $HG push -q "$URL"; rm "$OUT/phase-setup.txt"
 scene phase-raw api pushkey "namespace=phases&key=$($HG log -r 4 -T '{node}')&old=1&new=0"
-
+}
+markers() {
 fresh; serve --config phases.publish=no; printf '[experimental]\nevolution=all\n' >>.hg/hgrc; ci a; ci b; $HG ci -q --amend -m b2
 scene obsmarkers $HG push "$URL"
 $HG ci -q --amend -m b3
 scene obsmarkers-more $HG push -f "$URL"
 $HG debugobsolete "$($HG log -r tip -T '{node}')" 2>/dev/null
 scene obsmarkers-only $HG push -f "$URL"
-
+}
+variables() {
 fresh; serve --config push.pushvars.server=yes; ci a
 scene pushvars $HG push --pushvars one=1 --pushvars 'Two=a b' "$URL"
 fresh; serve --config server.bookmarks-pushkey-compat=no; ci a; $HG book bk
 scene compat-off $HG push -B bk "$URL"
+}
+old() {
 fresh; serve; ci a; ci b
 scene bundle1 $HG push --config devel.legacy.exchange=bundle1 "$URL"
 ci c; $HG book bk
 scene bundle1-bookmark $HG push --config devel.legacy.exchange=bundle1 -B bk "$URL"
-
-# Refusals: what the client reads.
+}
+refusals() { # what the client reads
 for p in prechangegroup pretxnchangegroup pretxnopen pretxnclose pretxnclose-bookmark pretxnclose-phase prepushkey changegroup txnclose; do
   fresh; serve --config "hooks.$p.no=echo said by the hook; exit 3"; ci a; $HG book bk
   scene "veto-$p" $HG push -B bk "$URL"
@@ -103,3 +113,6 @@ for p in prelistkeys preoutgoing listkeys outgoing; do
 done
 serve --config "hooks.pretxnopen.no=kill -9 \$\$"; ci b
 scene veto-signal $HG push "$URL"
+}
+
+for group; do "$group"; done
