@@ -37,6 +37,9 @@ type Vcsd struct {
 	// repositories; empty: nowhere.
 	AdminAddress string
 
+	HookTimeout time.Duration // how long one hook may run
+	HookSlots   int           // hooks run at once
+
 	PushSlots int           // pushes received and verified at once
 	PushQueue int           // pushes that wait for a slot
 	QueueWait time.Duration // how long each waits at most
@@ -65,6 +68,8 @@ func (c *Config) Vcsd() (Vcsd, error) {
 		QuarantineBytes: r.bytes(0, "quarantine-bytes"),
 		CacheBytes:      r.bytes(0, "cache-bytes"),
 		AdminAddress:    r.string("", "admin-address"),
+		HookTimeout:     r.duration(0, "hook-timeout"),
+		HookSlots:       r.atLeast(1, 64, "hook-slots"),
 		PushSlots:       r.atLeast(1, 64, "push-slots"),
 		PushQueue:       r.atLeast(0, 10_000, "push-queue"),
 		QueueWait:       r.duration(10*time.Minute, "queue-wait"),

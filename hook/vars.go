@@ -134,9 +134,10 @@ func upper(s string) string {
 
 // Names of transactions.
 const (
-	TxnServe           = "serve"         // a bundle2
-	TxnPushkeyBookmark = "bookmarks"     // a lone pushkey
-	TxnPushkeyPhase    = "pushkey-phase" // a lone pushkey
+	TxnServe           = "serve"                     // a bundle2
+	TxnPushkeyBookmark = "bookmarks"                 // a lone pushkey
+	TxnPushkeyPhase    = "pushkey-phase"             // a lone pushkey
+	TxnPushkeyMarkers  = "pushkey: obsolete markers" // a lone pushkey
 )
 
 // NewTxnID returns the name of a transaction, as hg makes it: no two have the

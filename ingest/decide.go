@@ -31,6 +31,11 @@ type decision struct {
 	output        strings.Builder
 	total         counts
 	wrote         bool // hg would have written to the store by now
+
+	at    int      // the op that is being decided
+	did   []did    // by op; only of a push with hooks
+	trace []traced // only of a push with hooks
+	noted int      // how many changes there were at the last note
 }
 
 // counts are what all changegroups of a push brought, for the last sentence.
@@ -41,9 +46,14 @@ type counts struct{ groups, changesets, changes, files, heads int }
 func decide(p *pending, push *staged, policy Policy) (*decision, error) {
 	d := &decision{push: push, policy: policy, first: p.Len()}
 	before := p.instabilities(policy)
+	d.watch(p)
 	err := d.run(p)
+	d.finishTrace(p)
 	if err == nil {
 		err = p.checkSingleHead(policy.SingleHead)
+	}
+	if err == nil && !push.hooked.covers(d) {
+		err = errUnseen
 	}
 	if err != nil {
 		p.rollback()
@@ -52,19 +62,23 @@ func decide(p *pending, push *staged, policy Policy) (*decision, error) {
 	}
 	d.heads = p.changedHeads()
 	p.keep()
+	d.output.WriteString(push.hooked.closing())
 	d.sayTotal(p, before)
 	return d, nil
 }
 
 // run runs the ops of the push one after the other.
 func (d *decision) run(p *pending) error {
-	for _, o := range d.push.ops {
+	d.output.WriteString(d.push.hooked.opening())
+	for i, o := range d.push.ops {
+		d.at = i
 		if err := o.decide(p, d); err != nil {
 			return err
 		}
 		if err := p.settle(); err != nil {
 			return err
 		}
+		d.note(p)
 	}
 	return nil
 }
@@ -148,7 +162,7 @@ func (o addGroup) decide(p *pending, d *decision) error {
 		}
 	}
 	d.result = groupResult(heads)
-	d.output.WriteString(addingText)
+	d.output.WriteString(d.push.hooked.before(d.at) + addingText + d.push.hooked.after(d.at))
 	d.wrote = true
 	d.total.add(g, p.Len()-first, heads)
 	if o.partID != "" {
@@ -214,7 +228,12 @@ func groupResult(heads int) int {
 	return heads + 1
 }
 
-const addingText = "adding changesets\nadding manifests\nadding file changes\n"
+// What hg says of a transaction.
+const (
+	addingText   = "adding changesets\nadding manifests\nadding file changes\n"
+	abortText    = "transaction abort!\n"
+	rollbackText = "rollback completed\n"
+)
 
 func (c *counts) add(g group, changesets, heads int) {
 	c.groups++
@@ -258,11 +277,15 @@ func (o setBookmarks) decide(p *pending, d *decision) error {
 	for _, m := range o.marks {
 		d.moveBookmark(p, m.name, m.node)
 	}
+	d.sayInReply(o.partID)
 	return nil
 }
 
 func (d *decision) moveBookmark(p *pending, name string, to hg.Node) {
 	from := p.bookmark(name)
+	if d.did != nil {
+		d.did[d.at].marks = append(d.did[d.at].marks, journal.BookmarkMove{Name: name, Old: recorded(from), New: recorded(to)})
+	}
 	if from == to {
 		return
 	}

@@ -10,7 +10,10 @@ import (
 )
 
 func (o pushkey) decide(p *pending, d *decision) error {
-	ok, err := o.apply(p, d)
+	ok, err := false, error(nil)
+	if !d.push.hooked.refused(d.at) {
+		ok, err = o.apply(p, d)
+	}
 	if err != nil {
 		return err
 	}
@@ -19,11 +22,15 @@ func (o pushkey) decide(p *pending, d *decision) error {
 		ret = "1"
 	}
 	d.result = int(ret[0] - '0')
+	if d.did != nil {
+		d.did[d.at].ok = ok
+	}
 	if o.partID != "" {
 		d.replyParts = append(d.replyParts, ReplyPart{Type: "reply:pushkey", Mandatory: true, Params: []Param{
 			{"in-reply-to", o.partID}, {"return", ret},
 		}})
 	}
+	d.sayInReply(o.partID)
 	if o.mandatory && !ok {
 		return &hg.PushkeyFailed{
 			Namespace: o.namespace, Key: o.key, Old: o.old, New: o.new, Ret: ret, PartID: o.partID,

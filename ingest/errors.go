@@ -60,14 +60,22 @@ var (
 	// errLeaseLost means that a push has to take its leases anew.
 	errLeaseLost = fmt.Errorf("decide without a lease: %w", refs.ErrLeaseLost)
 
+	// errUnseen means that a push would change what its hooks know nothing of, as
+	// somebody else was faster. They have to see it again.
+	errUnseen = errors.New("the repository changed while hooks ran")
+
 	// errWaited is the cause when a push did not get its turn in time.
 	errWaited = errors.New("waited too long for other pushes")
 )
 
+// errNotShown is the cause when a push was published and this server's store
+// lacks it.
+var errNotShown = errors.New("published and not linked")
+
 // notStored is the answer to a push that was published and could not be linked
 // into this server's store.
 func notStored(err error) error {
-	return hide(err, "the push was published, but this server can't show it yet",
+	return hide(fmt.Errorf("%w: %w", errNotShown, err), "the push was published, but this server can't show it yet",
 		"pull later to see it; to push it again does no harm")
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"time"
 
 	"vcsd/hg"
@@ -21,8 +20,11 @@ const literalBytes = 256 << 10
 
 // A numbering gives the revisions of a batch their numbers and offsets, and
 // gathers the writes that bring the store up to date. It belongs to the
-// sequencer, which holds the store's lock.
+// sequencer, which holds the store's lock; or it is a preview, which nobody is
+// to notice.
 type numbering struct {
+	preview bool
+
 	p        *Pipeline
 	ctx      context.Context
 	view     *store.View
@@ -47,7 +49,7 @@ type filePlan struct {
 // record numbers a decided batch. touched are the radixes of the filelogs
 // that it appends to. If it fails for one push alone, that is returned as bad.
 func (p *Pipeline) record(ctx context.Context, b *decided) (rec *journal.Record, touched []string, bad *readyPush, err error) {
-	n := &numbering{p: p, ctx: ctx, view: b.view, files: make(map[string]*filePlan)}
+	n := &numbering{p: p, ctx: ctx, view: b.view, preview: b.preview, files: make(map[string]*filePlan)}
 	defer n.close()
 	n.changelog = revlog.NewPlanner(b.view.Changelog(), n.planOptions(nil))
 	n.manifest = revlog.NewPlanner(b.view.Manifest(), n.planOptions(b.view.Manifest()))
@@ -112,7 +114,11 @@ func (n *numbering) add(r *readyPush) error {
 	}
 	n.segs = append(n.segs, f)
 	name := ""
-	if r.staged.seg.size > literalBytes {
+	switch {
+	case r.staged.seg.size <= literalBytes:
+	case n.preview:
+		name = previewSegment
+	default:
 		if name, err = n.p.journal.AdoptSegment(r.dir.SegmentPath()); err != nil {
 			return err
 		}
@@ -247,16 +253,15 @@ func (n *numbering) fncacheWrite(rec *journal.Record, entries []string) error {
 	if len(entries) == 0 || !n.p.repo.Requirements().FNCache {
 		return nil
 	}
-	cache, err := n.p.repo.FNCache()
-	if err != nil {
+	missing, data, off, err := n.p.repo.FNCacheAppend(entries)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
-	entries = slices.DeleteFunc(entries, cache.Has)
-	if len(entries) == 0 {
-		return nil
+	if !n.preview {
+		if err := n.p.repo.ExpectFNCache(missing); err != nil {
+			return err
+		}
 	}
-	data, off := cache.AppendForm(entries)
-	n.p.repo.ExpectFNCache(cache.Added(entries))
 	n.append(rec, "store/fncache", off, data)
 	return nil
 }

@@ -56,7 +56,10 @@ type movePhases struct{ nodes []phaseNode }
 
 // setBookmarks moves bookmarks without asking where they were
 // (bundle2 "bookmarks").
-type setBookmarks struct{ marks []bookmark }
+type setBookmarks struct {
+	marks  []bookmark
+	partID string // of the part to reply to
+}
 
 // addMarkers adds obsolescence markers (bundle2 "obsmarkers").
 type addMarkers struct {

@@ -49,6 +49,7 @@ var partParams = map[string][]string{
 	"obsmarkers":          {},
 	"pushkey":             {"namespace", "key", "old", "new"},
 	"output":              {},
+	"pushvars":            {},
 
 	// Caches, which are advice and not looked at: what they tell is computed
 	// from the changesets themselves.
@@ -111,11 +112,31 @@ func (s *stager) knownPart(ctx context.Context, part *bundle2.Part) error {
 		return s.opOr(movePhases{nodes}, err)
 	case "bookmarks":
 		marks, err := s.bookmarks(part)
-		return s.opOr(setBookmarks{marks}, err)
+		return s.opOr(setBookmarks{marks: marks, partID: partID(part)}, err)
 	case "obsmarkers":
 		return s.markersPart(part)
 	case "pushkey":
 		return s.pushkeyPart(part)
+	case "pushvars":
+		return s.pushVars(part)
+	}
+	return nil
+}
+
+// maxPushVarBytes is how long the variables of a push may be together, with
+// their names.
+const maxPushVarBytes = 1 << 20
+
+// pushVars takes what a client passes to hooks (hg push --pushvars).
+func (s *stager) pushVars(part *bundle2.Part) error {
+	for _, p := range part.Params {
+		if p.Mandatory {
+			continue
+		}
+		if s.varBytes += len(p.Key) + len(p.Value); s.varBytes > maxPushVarBytes {
+			return fmt.Errorf("variables of more than %d bytes: %w", maxPushVarBytes, hg.ErrTooLarge)
+		}
+		s.out.vars = append(s.out.vars, Param{p.Key, p.Value})
 	}
 	return nil
 }

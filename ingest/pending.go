@@ -36,6 +36,9 @@ type pending struct {
 
 	before map[string][]hg.Rev // heads of the branches changed since the last keep, as they were
 	undo   []func()            // takes back what was done since the last keep
+
+	// trace is told of changesets whose phase is changed; may be nil.
+	trace func(r hg.Rev, from hg.Phase)
 }
 
 func newPending(base *store.View) *pending {
@@ -252,6 +255,9 @@ func (p *pending) advance(revs []hg.Rev, to hg.Phase) (moved []hg.Rev) {
 		}
 		if !p.shows(r) {
 			p.sight.stale = true
+		}
+		if p.trace != nil {
+			p.trace(r, p.Phase(r))
 		}
 		set(p, p.phases, r, to)
 		p1, p2 := p.Parents(r)

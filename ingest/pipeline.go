@@ -28,6 +28,14 @@ type Options struct {
 	// Policy tells what the repository's configuration says. It is asked for
 	// each batch of pushes.
 	Policy func() Policy
+
+	// Hooks returns the hooks to be run in a push, nil if there are none. It is
+	// asked for each push; its error refuses the push. A nil function means that
+	// there never are any.
+	Hooks func() (*Hooks, error)
+	// Root is the absolute path of the directory that holds .hg, StoreDir that of
+	// the .hg directory that has the store. They matter to hooks alone.
+	Root, StoreDir string
 }
 
 // A Pipeline takes the pushes of one repository.
@@ -40,6 +48,9 @@ type Pipeline struct {
 	log    *slog.Logger
 	limits Limits
 	policy func() Policy
+
+	hooks    func() (*Hooks, error) // may be nil
+	previews previews
 
 	journal    *journal.Journal
 	quarantine *quarantine.Area
@@ -97,6 +108,7 @@ func newPipeline(fsys vfs.FS, o Options) *Pipeline {
 	return &Pipeline{
 		fs: fsys, refs: o.Refs, id: o.RepoID, node: o.Node, log: o.Log, limits: o.Limits.withDefaults(),
 		policy: o.Policy, bootID: o.BootID,
+		hooks: o.Hooks, previews: previews{root: o.Root, store: o.StoreDir},
 		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
 	}
 }
@@ -157,7 +169,7 @@ func (p *Pipeline) Close() error {
 	p.closing.Store(true)
 	p.stop()
 	<-p.stopped
-	return errors.Join(p.checkpoint.wait(), p.quarantine.Close())
+	return errors.Join(p.checkpoint.wait(), p.previews.close(), p.quarantine.Close())
 }
 
 // fail stops publishing for good.
@@ -189,19 +201,16 @@ func (p *Pipeline) viewAt(ctx context.Context, seq uint64) (*store.View, error) 
 	return p.repo.View(ctx)
 }
 
-// Pushkey compares and sets one key, as a push that holds nothing else.
-// It reports whether the key now has the new value, and what the client is
-// told beside that.
+// Pushkey compares and sets one key, as a push that holds nothing else. It
+// reports whether the key now has the new value, and what the client is told
+// beside that or beside the error.
 func (p *Pipeline) Pushkey(ctx context.Context, namespace, key, oldValue, newValue string, who Who) (ok bool, output string, err error) {
 	st := &staged{ops: []op{pushkey{namespace: namespace, key: key, old: oldValue, new: newValue}}}
-	d, err := p.publish(ctx, &readyPush{staged: st, who: who})
+	d, late, err := p.publish(ctx, &readyPush{staged: st, who: who})
 	if d != nil {
-		output = d.output.String()
+		ok, output = err == nil && d.result == 1, d.output.String()+late
 	}
-	if err != nil {
-		return false, output, p.tell(ctx, err)
-	}
-	return d.result == 1, output, nil
+	return ok, output, p.tell(ctx, err)
 }
 
 // tell logs what a client is not told of an error, and returns it.

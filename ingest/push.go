@@ -66,7 +66,7 @@ func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Reques
 		return replyOf(st, nil), err
 	}
 	r := &readyPush{staged: st, id: journal.Digest(dir.Digest()), dir: dir, who: req.Who}
-	d, err := p.publish(ctx, r)
+	d, late, err := p.publish(ctx, r)
 	var raced *hg.PushRaced
 	if errors.As(err, &raced) {
 		// Perhaps it lost to itself: a request that was sent again while the
@@ -75,7 +75,7 @@ func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Reques
 			return reply, nil
 		}
 	}
-	return replyOf(st, d), err
+	return replyOf(st, d).with(late), err
 }
 
 // checkSentHeads finds early that a push has lost the race, before the work of
@@ -116,40 +116,78 @@ func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) 
 	return s.out, errors.Join(err, f.Close())
 }
 
-// publish takes the leases of a push and hands it to the sequencer, again and
-// again if the leases get lost. From the moment when the sequencer decides it,
-// it is decided, whatever becomes of the client.
-func (p *Pipeline) publish(ctx context.Context, r *readyPush) (*decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.PublishWait)
-	defer cancel()
+// publish takes the leases of a push, asks its hooks and hands it to the
+// sequencer, again and again if the leases get lost. From the moment when the
+// sequencer decides it, it is decided, whatever becomes of the client. late is
+// what hooks said of the end.
+func (p *Pipeline) publish(ctx context.Context, r *readyPush) (d *decision, late string, err error) {
+	t := &turn{deadline: time.Now().Add(p.limits.PublishWait)}
 	for {
-		d, err := p.publishOnce(ctx, r)
-		if !errors.Is(err, errLeaseLost) {
-			return d, err
+		var c *course
+		late = ""
+		c, d, err = p.publishOnce(ctx, t, r)
+		if c != nil {
+			late = p.ended(ctx, r, c, d, err)
 		}
-		if ctx.Err() != nil {
-			return nil, waitError(ctx.Err())
+		if !errors.Is(err, errLeaseLost) && !errors.Is(err, errUnseen) {
+			return d, late, err
+		}
+		if err := t.over(ctx); err != nil {
+			return nil, "", waitError(err)
 		}
 	}
 }
 
-func (p *Pipeline) publishOnce(ctx context.Context, r *readyPush) (*decision, error) {
+// publishOnce tries once. The course is that of hooks to be told of the end.
+func (p *Pipeline) publishOnce(ctx context.Context, t *turn, r *readyPush) (*course, *decision, error) {
 	if err := p.failure(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.lease = nil
 	if branches := r.staged.branches(); len(branches) > 0 {
-		lease, err := p.refs.Acquire(ctx, p.id, branches)
+		lease, err := p.acquire(ctx, t, branches)
 		if err != nil {
-			return nil, waitError(err)
+			return nil, nil, err
 		}
 		defer p.release(ctx, lease)
 		r.lease = lease
 	}
 	if err := p.precheck(ctx, r.staged); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.enqueue(ctx, r)
+	begun := time.Now()
+	c, d, err := p.runVetoes(ctx, r)
+	if err != nil {
+		return nil, d, err
+	}
+	t.deadline = t.deadline.Add(time.Since(begun))
+	d, err = p.enqueue(ctx, t, r)
+	return c, d, err
+}
+
+// A turn is what a push waits for: its leases, and the pushes before it. The
+// time that its own hooks take doesn't count.
+type turn struct{ deadline time.Time }
+
+func (t *turn) wait(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, t.deadline)
+}
+
+// over returns an error if there is no time left.
+func (t *turn) over(ctx context.Context) error {
+	ctx, cancel := t.wait(ctx)
+	defer cancel()
+	return ctx.Err()
+}
+
+func (p *Pipeline) acquire(ctx context.Context, t *turn, branches []string) (*refs.Lease, error) {
+	ctx, cancel := t.wait(ctx)
+	defer cancel()
+	lease, err := p.refs.Acquire(ctx, p.id, branches)
+	if err != nil {
+		return nil, waitError(err)
+	}
+	return lease, nil
 }
 
 // release gives leases up. The client need not wait for it.
@@ -195,7 +233,9 @@ func (p *Pipeline) precheck(ctx context.Context, st *staged) error {
 }
 
 // enqueue waits for the sequencer to decide a push.
-func (p *Pipeline) enqueue(ctx context.Context, r *readyPush) (*decision, error) {
+func (p *Pipeline) enqueue(ctx context.Context, t *turn, r *readyPush) (*decision, error) {
+	ctx, cancel := t.wait(ctx)
+	defer cancel()
 	r.start()
 	select {
 	case p.ready <- r:
@@ -236,6 +276,20 @@ func replyOf(st *staged, d *decision) *Reply {
 		reply.Output = d.output.String()
 	}
 	return reply
+}
+
+// with returns the reply with more for the client to read.
+func (r *Reply) with(output string) *Reply {
+	if output == "" {
+		return r
+	}
+	more := *r
+	if r.Bundle2 {
+		more.Parts = append(slices.Clip(r.Parts), ReplyPart{Type: outputPart, Payload: []byte(output)})
+	}
+	// It is what counts if the push was refused, whatever its form.
+	more.Output += output
+	return &more
 }
 
 var errStopped = errors.New("the pipeline was closed")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"vcsd/hg"
 	"vcsd/journal"
@@ -59,15 +58,7 @@ func (p *Pipeline) answered(ctx context.Context, payload quarantine.Digest) (*Re
 }
 
 // replayed returns the reply with a line for the user added.
-func (r *Reply) replayed() *Reply {
-	again := *r
-	if !r.Bundle2 {
-		again.Output += replayedText
-		return &again
-	}
-	again.Parts = append(slices.Clip(r.Parts), ReplyPart{Type: outputPart, Payload: []byte(replayedText)})
-	return &again
-}
+func (r *Reply) replayed() *Reply { return r.with(replayedText) }
 
 // holds tells whether all that a push brought about is still so.
 func (o *Outcome) holds(view *store.View) bool {

@@ -28,7 +28,7 @@ func (d *decision) sayTotal(p *pending, before store.Instabilities) {
 	if d.changes() {
 		d.sayUnstable(before, p.instabilities(d.policy))
 	}
-	if d.push.reply.bundle2 && d.output.Len() > 0 {
+	if d.push.reply.bundle2 {
 		d.replyOutput()
 	}
 }
@@ -59,18 +59,30 @@ func (d *decision) sayAbort() {
 	}
 	said += d.output.String()
 	if d.wrote {
-		said += "transaction abort!\nrollback completed\n"
+		said += abortText + rollbackText
 	}
 	d.replyParts = nil
 	d.output.Reset()
 	d.output.WriteString(said)
 }
 
+// sayInReply sends what hooks said of the op that is being decided.
+func (d *decision) sayInReply(partID string) {
+	d.output.WriteString(d.push.hooked.before(d.at))
+	if partID != "" {
+		d.replyOutput(Param{"in-reply-to", partID})
+	}
+}
+
 // outputPart is the type of the parts of a reply that the client shows.
 const outputPart = "output"
 
-// replyOutput sends what was said so far, in reply to a part or to the whole.
+// replyOutput sends what was said so far, if anything was, in reply to a part or
+// to the whole.
 func (d *decision) replyOutput(params ...Param) {
+	if d.output.Len() == 0 {
+		return
+	}
 	d.replyParts = append(d.replyParts, ReplyPart{Type: outputPart, Params: params, Payload: []byte(d.output.String())})
 	d.output.Reset()
 }

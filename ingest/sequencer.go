@@ -198,6 +198,7 @@ type decided struct {
 	pending *pending
 	pushes  []*readyPush
 	tip     refs.Tip // that view shows
+	preview bool     // for hooks to look at; nothing of it is kept
 }
 
 // empty tells whether the batch changes nothing, so that no record is due.

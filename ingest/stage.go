@@ -27,7 +27,12 @@ type staged struct {
 	groups     []group
 
 	ops   []op
+	vars  []Param // for hooks, as the client named them
 	reply replyForm
+
+	// hooked is what the hooks that ran left; nil if there are none. It is set
+	// before the push goes to the sequencer.
+	hooked *hooked
 }
 
 // A changeset is what the decisions need to know of a staged one.
@@ -63,6 +68,7 @@ type stager struct {
 	manifest  *revlog.Stager
 	manifests map[hg.Node]struct{} // that staged changesets name and the store lacks
 	needs     needs
+	varBytes  int            // of out.vars
 	paths     map[string]int // path to index in out.files
 }
 

@@ -18,6 +18,9 @@ type ApplyOptions struct {
 	// path again, so that its old content need not come back for a moment. nil
 	// means never.
 	Superseded func(path string) bool
+	// Segment opens the segments of a record that the journal doesn't have. nil
+	// means that it has them.
+	Segment func(name string) (vfs.File, error)
 }
 
 // Apply makes the record's writes in target, which is rooted at .hg. It may be
@@ -74,13 +77,17 @@ type applier struct {
 }
 
 func (j *Journal) newApplier(target vfs.FS, o ApplyOptions) *applier {
-	return &applier{
+	a := &applier{
 		j:       j,
 		fs:      target,
 		o:       o,
 		touched: NewTouched(),
-		sources: sources{j: j},
+		sources: sources{j: j, open: j.OpenSegment},
 	}
+	if o.Segment != nil {
+		a.sources.open = o.Segment
+	}
+	return a
 }
 
 func (a *applier) close() error { return a.sources.close() }

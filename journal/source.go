@@ -17,6 +17,7 @@ func updateSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnol
 // sources reads the parts of writes, and keeps the last segment open.
 type sources struct {
 	j    *Journal
+	open func(name string) (vfs.File, error)
 	name string
 	file vfs.File
 	buf  []byte
@@ -38,7 +39,7 @@ func (s *sources) segment(name string) (vfs.File, error) {
 	if err := s.close(); err != nil {
 		return nil, err
 	}
-	f, err := s.j.OpenSegment(name)
+	f, err := s.open(name)
 	if err != nil {
 		return nil, err
 	}

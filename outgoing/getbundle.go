@@ -42,6 +42,31 @@ type Args struct {
 	Stream, StreamAllowed bool
 
 	Publishing bool // phases.publish of the repository
+
+	Hooks Hooks // may be nil
+}
+
+// Hooks hear of changesets that are sent.
+type Hooks interface {
+	// Before comes before a changegroup. Its error refuses it.
+	Before(ctx context.Context) error
+	// After comes after a changegroup, if it had any changeset, with the first.
+	After(ctx context.Context, first hg.Node)
+}
+
+// sendGroup calls send between the hooks.
+func sendGroup(ctx context.Context, h Hooks, sel *selection, send func() error) error {
+	if h == nil {
+		return send()
+	}
+	if err := h.Before(ctx); err != nil {
+		return err
+	}
+	err := send()
+	if err == nil && len(sel.revs) > 0 {
+		h.After(ctx, sel.view.Changelog().Node(sel.revs[0]))
+	}
+	return err
 }
 
 // A KeyLister returns a pushkey namespace, its keys in the order to send.
@@ -59,13 +84,25 @@ func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w 
 		return err
 	}
 	if !a.Bundle2 {
-		return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+		return sendGroup(ctx, a.Hooks, sel, func() error {
+			return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+		})
 	}
-	b := &bundleWriter{view: view, sel: sel, heads: heads, args: a, keys: keys}
-	if err := b.findMarkers(); err != nil {
-		return err
+	b := &bundleWriter{view: view, sel: sel, heads: heads, args: a}
+	send := func() error {
+		// Before anything is written: it may be refused.
+		if err := b.readKeys(ctx, keys); err != nil {
+			return err
+		}
+		if err := b.findMarkers(); err != nil {
+			return err
+		}
+		return b.write(ctx, w)
 	}
-	return b.write(ctx, w)
+	if len(sel.revs) == 0 {
+		return send()
+	}
+	return sendGroup(ctx, a.Hooks, sel, send)
 }
 
 // check refuses what the client could not read, in hg's words.
@@ -122,7 +159,7 @@ type bundleWriter struct {
 	sel   *selection
 	heads []hg.Rev
 	args  Args
-	keys  KeyLister
+	keys  [][]bundle2.KeyValue // beside args.ListKeys
 	out   *bundle2.Writer
 
 	markers       []obsmarker.Marker // to send
@@ -148,8 +185,8 @@ func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
 			return err
 		}
 	}
-	for _, ns := range b.args.ListKeys {
-		if err := b.listKeys(ctx, ns); err != nil {
+	for i, ns := range b.args.ListKeys {
+		if err := b.listKeys(ns, b.keys[i]); err != nil {
 			return err
 		}
 	}
@@ -237,11 +274,18 @@ func VisibleBookmarks(view *store.View) []bundle2.Bookmark {
 	return marks
 }
 
-func (b *bundleWriter) listKeys(ctx context.Context, ns string) error {
-	pairs, err := b.keys(ctx, ns)
-	if err != nil {
-		return err
+func (b *bundleWriter) readKeys(ctx context.Context, keys KeyLister) error {
+	for _, ns := range b.args.ListKeys {
+		pairs, err := keys(ctx, ns)
+		if err != nil {
+			return err
+		}
+		b.keys = append(b.keys, pairs)
 	}
+	return nil
+}
+
+func (b *bundleWriter) listKeys(ns string, pairs []bundle2.KeyValue) error {
 	payload, err := bundle2.AppendKeys(nil, pairs)
 	if err != nil {
 		return err

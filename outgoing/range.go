@@ -15,7 +15,7 @@ import (
 // the ancestors of those heads that descend from roots, but for what the client
 // has, which is the ancestors of the roots' parents. nil heads mean all
 // visible ones; no roots, or the null node among them, mean everything.
-func Changegroup(ctx context.Context, view *store.View, roots, heads []hg.Node, w io.Writer) error {
+func Changegroup(ctx context.Context, view *store.View, roots, heads []hg.Node, hooks Hooks, w io.Writer) error {
 	headRevs := view.HeadRevs()
 	var err error
 	if heads != nil {
@@ -32,7 +32,9 @@ func Changegroup(ctx context.Context, view *store.View, roots, heads []hg.Node, 
 		common, headRevs = between(view, rootRevs, headRevs)
 	}
 	sel := newSelection(view, common, withoutNull(headRevs))
-	return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+	return sendGroup(ctx, hooks, sel, func() error {
+		return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+	})
 }
 
 // between returns what a client has that lacks the descendants of roots, and

@@ -120,6 +120,10 @@ func removeProcess(fsys vfs.FS, dir string) error {
 	return fsys.RemoveAll(gone)
 }
 
+// Scratch returns the name of a directory of this process, for what needs to be
+// swept like payloads. It is the caller's to make, and goes with the Area.
+func (a *Area) Scratch(name string) string { return path.Join(a.dir, name) }
+
 // Held returns how many bytes the payloads and segments of this process hold.
 func (a *Area) Held() int64 { return a.held.Load() }
 

@@ -219,7 +219,7 @@ func (h *handler) settingsOf(dir string) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := newRepoConf(h.registry.loader, h.registry.conf, dir, shared)
+	conf, err := h.registry.repoConf(dir, shared, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"vcsd/config"
-	"vcsd/hg"
 	"vcsd/hook"
 	"vcsd/store"
 	"vcsd/wire"
@@ -20,8 +18,10 @@ import (
 type repoConf struct {
 	loader *config.Loader
 	base   *config.Config
-	dir    string // the repository's .hg
-	shared string // the .hg that it shares its store with; may be empty
+	dir    string       // the repository's .hg
+	shared string       // the .hg that it shares its store with; may be empty
+	hooks  hook.Options // how its hooks are run
+	log    *slog.Logger // hears of hooks that can't be run; may be nil
 
 	mu      sync.Mutex
 	print   []config.Info // of the files read; guarded by mu
@@ -35,11 +35,12 @@ type settings struct {
 	server   config.Server
 	exchange config.Exchange
 	engines  []compression.Engine // of answers
-	hooks    map[hook.Point]bool  // at which any hook is configured, trusted or not
+	hooks    *hook.Runner
 }
 
-func newRepoConf(loader *config.Loader, base *config.Config, dir, shared string) (*repoConf, error) {
-	c := &repoConf{loader: loader, base: base, dir: dir, shared: shared}
+// repoConf reads the configuration of the repository whose .hg is dir.
+func (g *registry) repoConf(dir, shared string, log *slog.Logger) (*repoConf, error) {
+	c := &repoConf{loader: g.loader, base: g.conf, dir: dir, shared: shared, hooks: g.hooks, log: log}
 	_, err := c.get()
 	return c, err
 }
@@ -56,9 +57,12 @@ func (c *repoConf) get() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSettings(conf)
+	s, err := newSettings(conf, hook.New(conf, filepath.Dir(c.dir), nativeHooks(conf, c.hooks)))
 	if err != nil {
 		return nil, err
+	}
+	if c.log != nil {
+		logFaults(c.log, s.hooks)
 	}
 	c.current, c.print = s, now
 	return s, nil
@@ -75,14 +79,8 @@ func (c *repoConf) fingerprint() []config.Info {
 	return prints
 }
 
-func newSettings(conf *config.Config) (s *settings, err error) {
-	s = &settings{hooks: make(map[hook.Point]bool)}
-	for _, it := range conf.AllItems("hooks") {
-		point, _, _ := strings.Cut(it.Key, ".")
-		if it.Value != "" {
-			s.hooks[hook.Point(point)] = true
-		}
-	}
+func newSettings(conf *config.Config, hooks *hook.Runner) (s *settings, err error) {
+	s = &settings{hooks: hooks}
 	if s.web, err = conf.Web(); err != nil {
 		return nil, err
 	}
@@ -94,21 +92,6 @@ func newSettings(conf *config.Config) (s *settings, err error) {
 	}
 	s.engines, err = wire.EnginesByName(s.server.CompressionEngines)
 	return s, err
-}
-
-// hookFault refuses what hooks are configured for: this server doesn't run
-// them, and one that guards something must not be passed over.
-func (s *settings) hookFault(perm wire.Permission) error {
-	points, what := hook.ReadPoints(), "pulling"
-	if perm == wire.Push {
-		points, what = hook.PushPoints(), "pushing"
-	}
-	for _, p := range points {
-		if s.hooks[p] {
-			return &hg.Abort{Message: fmt.Sprintf("%s is refused: the hook %s is configured, and hooks are not run", what, p)}
-		}
-	}
-	return nil
 }
 
 // levels returns the levels to compress with that are set.

@@ -15,6 +15,7 @@ import (
 
 	"vcsd/config"
 	"vcsd/hg"
+	"vcsd/hook"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
 	"vcsd/refs"
@@ -27,6 +28,7 @@ type repository struct {
 	path string // of its working directory, absolute
 	repo *store.Repo
 	conf *repoConf
+	log  *slog.Logger
 
 	admission *admission // of the process
 	counters  *counters  // of the process
@@ -44,6 +46,7 @@ type registry struct {
 	log      *slog.Logger
 	filelogs *store.FilelogCache
 	limits   ingest.Limits
+	hooks    hook.Options // how they are run
 	admit    *admission
 	counters *counters
 	node     string
@@ -178,13 +181,13 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{path: path, admission: g.admit, counters: g.counters}
-	if r.conf, err = newRepoConf(g.loader, g.conf, dir, shared); err != nil {
+	r := &repository{path: path, log: g.log.With("repo", path), admission: g.admit, counters: g.counters}
+	if r.conf, err = g.repoConf(dir, shared, r.log); err != nil {
 		return nil, err
 	}
 	fsys := vfs.NewOS(storeDir)
 	// Before anybody reads the store: a power cut may have left it in pieces.
-	options, perr := g.pipelineOptions(ctx, r, fsys)
+	options, perr := g.pipelineOptions(ctx, r, fsys, storeDir)
 	if perr == nil {
 		perr = ingest.Recover(ctx, fsys, options)
 	}
@@ -267,11 +270,12 @@ func (e *unavailableError) Error() string { return hg.ErrUnavailable.Error() }
 // Unwrap returns what clients are told, and the cause.
 func (e *unavailableError) Unwrap() []error { return []error{hg.ErrUnavailable, e.cause} }
 
-func (g *registry) pipelineOptions(ctx context.Context, r *repository, fsys vfs.FS) (ingest.Options, error) {
+func (g *registry) pipelineOptions(ctx context.Context, r *repository, fsys vfs.FS, storeDir string) (ingest.Options, error) {
 	id, err := repositoryID(ctx, fsys)
 	return ingest.Options{
-		Refs: g.refs, RepoID: id, Node: g.node, Log: g.log.With("repo", r.path),
+		Refs: g.refs, RepoID: id, Node: g.node, Log: r.log,
 		BootID: g.bootID, Limits: g.limits, Policy: r.policy,
+		Hooks: r.pushHooks, Root: r.path, StoreDir: storeDir,
 	}, err
 }
 

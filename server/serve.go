@@ -18,6 +18,7 @@ import (
 
 	"vcsd/config"
 	"vcsd/hg"
+	"vcsd/hook"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
 	"vcsd/refs"
@@ -87,6 +88,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, logs.Close()) }()
 	defer limitGarbage(os.Getenv)()
+	logFaults(logs.log, hook.New(conf.config, "", nativeHooks(conf.config, hook.Options{})))
 	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
 	if err != nil {
 		return err
@@ -259,6 +261,7 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Log
 			MaxPushBytes: v.MaxPushBytes, MaxTextBytes: v.MaxTextBytes, MaxChangesets: v.MaxChangesets,
 			QuarantineBytes: v.QuarantineBytes, LockWait: lockWait, PublishWait: v.PublishWait,
 		},
+		hooks: hook.Options{Timeout: v.HookTimeout, Limit: hook.NewLimit(v.HookSlots)},
 	}
 	g.counters = newCounters(g.filelogs, g.admit)
 	return g, func() error { return errors.Join(client.Close(), leave()) }, nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"vcsd/hg"
+	"vcsd/hook"
 	"vcsd/internal/vfs"
 	"vcsd/outgoing"
 	"vcsd/store"
@@ -86,7 +87,16 @@ func (v *view) BranchMap(context.Context) ([]wire.Branch, error) {
 }
 
 // ListKeys implements wire.View.
-func (v *view) ListKeys(_ context.Context, namespace string) (map[string]string, error) {
+func (v *view) ListKeys(ctx context.Context, namespace string) (map[string]string, error) {
+	err := v.repo.readHook(ctx, hook.PreListkeys, func() hook.Vars { return hook.Namespace(namespace) })
+	if err != nil {
+		return nil, err
+	}
+	keys := v.keys(namespace)
+	return keys, v.repo.readHook(ctx, hook.Listkeys, func() hook.Vars { return hook.Values(namespace, keys) })
+}
+
+func (v *view) keys(namespace string) map[string]string {
 	keys := make(map[string]string)
 	switch namespace {
 	case "namespaces":
@@ -100,9 +110,9 @@ func (v *view) ListKeys(_ context.Context, namespace string) (map[string]string,
 	case "phases":
 		v.listPhases(keys)
 	case "obsolete":
-		return obsmarker.PushKeys(v.ObsStore().Markers()), nil
+		return obsmarker.PushKeys(v.ObsStore().Markers())
 	}
-	return keys, nil
+	return keys
 }
 
 // listPhases adds the roots of the drafts. Hidden ones are among them, as in
@@ -176,6 +186,7 @@ func (v *view) GetBundle(ctx context.Context, args wire.GetBundleArgs, w *wire.S
 		Changegroup: args.Changegroup, Phases: args.Phases, Bookmarks: args.Bookmarks, ListKeys: args.ListKeys,
 		Obsmarkers: args.Obsmarkers, Changegroup3: v.repo.changegroup3(), Publishing: v.repo.publishing(),
 		Stream: args.Stream, StreamAllowed: v.streamAllowed(),
+		Hooks: readHooks{v.repo},
 	}, v.keyValues, w)
 }
 
@@ -194,7 +205,7 @@ func (v *view) keyValues(ctx context.Context, namespace string) ([]bundle2.KeyVa
 
 // Changegroup implements wire.View.
 func (v *view) Changegroup(ctx context.Context, roots, heads []hg.Node, w *wire.Stream) error {
-	return outgoing.Changegroup(ctx, v.View, roots, heads, w)
+	return outgoing.Changegroup(ctx, v.View, roots, heads, readHooks{v.repo}, w)
 }
 
 // StreamOut implements wire.View.

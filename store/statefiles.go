@@ -100,10 +100,26 @@ func (r *Repo) HasCloneBundles() bool {
 // fncacheName is the list of filelogs, relative to .hg.
 const fncacheName = "store/fncache"
 
-// FNCache returns the list of filelogs. The caller holds the store's lock.
-func (r *Repo) FNCache() (*FNCache, error) {
+// FNCacheAppend returns what adds to the list of filelogs those names that it
+// lacks: these names, the bytes, and the offset to write them at. It is the truth
+// for as long as the caller holds the store's lock.
+func (r *Repo) FNCacheAppend(names []string) (missing []string, data []byte, off int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	cache, err := r.fncacheLocked()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, n := range names {
+		if !cache.Has(n) {
+			missing = append(missing, n)
+		}
+	}
+	data, off = cache.AppendForm(missing)
+	return missing, data, off, nil
+}
+
+func (r *Repo) fncacheLocked() (*FNCache, error) {
 	info, err := r.fs.Stat(fncacheName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -119,12 +135,17 @@ func (r *Repo) FNCache() (*FNCache, error) {
 	return r.fncache, corrupt(fncacheName, err)
 }
 
-// ExpectFNCache tells which list the file will hold once the append that was
-// planned is made. If it is not made, the size tells, and the file is read.
-func (r *Repo) ExpectFNCache(c *FNCache) {
+// ExpectFNCache tells that the append planned for missing names will be made.
+// If it is not made, the size tells, and the file is read. The caller holds the
+// store's lock.
+func (r *Repo) ExpectFNCache(missing []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fncache = c
+	cache, err := r.fncacheLocked()
+	if err == nil {
+		r.fncache = cache.Added(missing)
+	}
+	return err
 }
 
 // readBookmarks returns the bookmarks that point to changesets there are, as
