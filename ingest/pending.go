@@ -284,7 +284,7 @@ func (p *pending) addMarkers(markers []obsmarker.Marker) ([]obsmarker.Marker, er
 		return nil, err
 	}
 	for i := range fresh {
-		if r, ok := p.Rev(fresh[i].Prec); ok && p.Phase(r) != hg.Public && p.shows(r) {
+		if r, ok := p.Rev(fresh[i].Prec); ok && p.Phase(r) != hg.Public && !p.obsolete(r) {
 			p.sight.stale = true
 		}
 	}

@@ -57,6 +57,11 @@ func (r *cgReader) all() error {
 			return err
 		}
 	}
+	if r.version == "03" {
+		if tree, err := r.chunk(); err != nil || len(tree) > 0 {
+			return fmt.Errorf("tree manifests of %q, %v", tree, err)
+		}
+	}
 	last := ""
 	for {
 		name, err := r.chunk()

@@ -25,6 +25,9 @@ func TestRandomRequests(t *testing.T) {
 		if repo != "publishing" {
 			appendHgrc(t, dir, "[phases]\npublish = no\n")
 		}
+		if repo == "drafts" {
+			appendHgrc(t, dir, "[experimental]\nchangegroup3 = yes\n")
+		}
 	}
 	p := servePair(t, root)
 	g := &generator{rng: rand.New(rand.NewPCG(*seed, 3))}
