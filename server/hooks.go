@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 
+	"vcsd/acl"
 	"vcsd/config"
 	"vcsd/hg"
 	"vcsd/hook"
@@ -12,9 +14,46 @@ import (
 	"vcsd/wire"
 )
 
-// nativeHooks returns o with the hooks that this server has in place of some in
-// Python, as conf sets them up.
-func nativeHooks(_ *config.Config, o hook.Options) hook.Options { return o }
+// newHooks returns what runs the hooks of the repository whose root is at the
+// absolute path root. Those of the acl extension are this server's own.
+func newHooks(conf *config.Config, root string, o hook.Options) *hook.Runner {
+	o.Native = make(map[string]hook.Native)
+	for _, command := range acl.Hooks() {
+		o.Native[strings.TrimPrefix(command, "python:")] = aclHook(acl.New(conf, root, nil))
+	}
+	return hook.New(conf, root, o)
+}
+
+// aclHook does what the hook of the acl extension does.
+func aclHook(rules *acl.Rules) hook.Native {
+	return func(_ context.Context, call hook.Call, _ io.Writer) error {
+		if err := acl.CheckPoint(string(call.Point)); err != nil {
+			return err
+		}
+		if call.Point == hook.PrePushkey {
+			if call.Vars["NAMESPACE"] != "bookmarks" {
+				return nil
+			}
+			return rules.Bookmark(call.User, call.Vars["KEY"], call.Vars["NEW"])
+		}
+		if !rules.Applies(call.Vars["SOURCE"]) || call.Changesets == nil {
+			return nil
+		}
+		check, err := rules.Changesets(call.User)
+		if err != nil {
+			return err
+		}
+		for c, err := range call.Changesets {
+			if err == nil {
+				err = check.Check(c.Node, c.Branch, c.Files)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
 
 // logFaults logs what keeps hooks from being run. Those that guard something
 // refuse it.

@@ -57,7 +57,7 @@ func (c *repoConf) get() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSettings(conf, hook.New(conf, filepath.Dir(c.dir), nativeHooks(conf, c.hooks)))
+	s, err := newSettings(conf, newHooks(conf, filepath.Dir(c.dir), c.hooks))
 	if err != nil {
 		return nil, err
 	}

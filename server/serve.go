@@ -88,7 +88,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, logs.Close()) }()
 	defer limitGarbage(os.Getenv)()
-	logFaults(logs.log, hook.New(conf.config, "", nativeHooks(conf.config, hook.Options{})))
+	logFaults(logs.log, newHooks(conf.config, "", hook.Options{}))
 	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
 	if err != nil {
 		return err
