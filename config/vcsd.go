@@ -7,9 +7,13 @@ import "time"
 // the limit. Sizes are in bytes, or with a unit ("10MB"); times are in seconds,
 // or with a unit ("1m30s").
 type Vcsd struct {
-	// Who is who. Without Htpasswd everybody is anonymous.
-	Htpasswd string // file of names and hashed passwords
-	Realm    string // for the question after them, default Mercurial
+	// Who is who. Without any of these everybody is anonymous.
+	Htpasswd        string   // file of names and hashed passwords
+	Tokens          string   // file of hashed tokens, which take the place of passwords
+	Realm           string   // for the question after them, default Mercurial
+	ClientCA        string   // file of authorities whose client certificates count, in PEM
+	TrustedProxies  []string // addresses and networks
+	ProxyUserHeader string   // in which those name a user
 
 	State string // directory of the embedded etcd; see --state
 	Node  string // name of this process in records; empty: host and pid
@@ -50,7 +54,11 @@ func (c *Config) Vcsd() (Vcsd, error) {
 	r := &reader{view: c.trusted, section: "vcsd", locate: true}
 	v := Vcsd{
 		Htpasswd:        r.string("", "htpasswd"),
+		Tokens:          r.string("", "tokens"),
 		Realm:           r.string("Mercurial", "realm"),
+		ClientCA:        r.string("", "client-ca"),
+		TrustedProxies:  r.list("trusted-proxies"),
+		ProxyUserHeader: r.string("", "proxy-user-header"),
 		State:           r.string("", "state"),
 		Node:            r.string("", "node"),
 		Etcd:            r.list("etcd"),

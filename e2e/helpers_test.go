@@ -1,11 +1,19 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +124,71 @@ func (s *site) inQuarantine(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// logTime bounds how long a server may take to log what it has done; only one
+// that doesn't reaches it.
+const logTime = time.Minute
+
+// logged waits until as many lines of what a server printed match a regular
+// expression as args, a number and the expression, say.
+func logged(s *hgtest.Server, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: logged N REGEXP")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	re, err := regexp.Compile("(?m)^.*" + args[1] + ".*$")
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(logTime); ; time.Sleep(10 * time.Millisecond) {
+		n := len(re.FindAllString(s.Log(), -1))
+		if n == want {
+			return nil
+		}
+		if n > want || time.Now().After(end) {
+			return fmt.Errorf("%d lines match %q, want %d, in\n%s", n, re, want, s.Log())
+		}
+	}
+}
+
+// startProxy starts a web server that passes requests on to a URL with headers,
+// each NAME=VALUE, and returns its own URL.
+func startProxy(t testing.TB, to string, headers []string) string {
+	t.Helper()
+	u, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(u)
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, "=")
+			r.Out.Header.Set(name, value)
+		}
+	}})
+	t.Cleanup(p.Close)
+	return p.URL
+}
+
+// checkFingerprint connects to a server, which must show the certificate that
+// stands in a file.
+func checkFingerprint(t testing.TB, host, file string) {
+	t.Helper()
+	want, err := tls.LoadX509KeyPair(file, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What it is signed by doesn't matter here.
+	c, err := tls.Dial("tcp", host, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := c.ConnectionState().PeerCertificates[0]; !bytes.Equal(got.Raw, want.Certificate[0]) {
+		t.Errorf("the server shows certificate %d, want the one in %s", got.SerialNumber, file)
+	}
 }

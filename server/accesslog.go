@@ -29,7 +29,7 @@ func (l *accessLog) logged(next http.Handler) http.Handler {
 }
 
 func (l *accessLog) write(r *http.Request, code int) {
-	line := fmt.Sprintf("%s - - [%s] \"%s %s %s\" %d -%s\n", peer(r).Host, time.Now().Format("02/Jan/2006 15:04:05"),
+	line := fmt.Sprintf("%s - - [%s] \"%s %s %s\" %d -%s\n", hostOf(r), time.Now().Format("02/Jan/2006 15:04:05"),
 		r.Method, r.RequestURI, r.Proto, code, xHeaders(r.Header))
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"vcsd/config"
+	"vcsd/auth"
 	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/wire"
@@ -27,8 +26,8 @@ import (
 type handler struct {
 	registry *registry
 	mounts   mounts
-	prefix   string         // of all paths, "/x" or empty
-	auth     *authenticator // nil: everybody is anonymous
+	prefix   string // of all paths, "/x" or empty
+	ids      *identities
 	log      *slog.Logger
 }
 
@@ -103,7 +102,7 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request, p place) {
 	}
 	e := &wire.Endpoint{Features: &wire.Features{}}
 	if err == nil {
-		e, err = h.endpoint(repo, r)
+		e, err = h.endpoint(repo, p.prefix, r)
 	}
 	if err != nil {
 		e.Allow = func(wire.Permission) error { return err }
@@ -121,51 +120,31 @@ func guarded(f func() error) error {
 	return err
 }
 
-// endpoint returns what answers a request to a repository.
-func (h *handler) endpoint(repo *repository, r *http.Request) (*wire.Endpoint, error) {
+// endpoint returns what answers a request to the repository at a path.
+func (h *handler) endpoint(repo *repository, path string, r *http.Request) (*wire.Endpoint, error) {
 	s, err := repo.conf.get()
-	e := &wire.Endpoint{Repo: repo, Pusher: repo, Features: &wire.Features{}, Peer: peer(r)}
+	e := &wire.Endpoint{Repo: repo, Pusher: repo, Features: &wire.Features{}}
 	if err != nil {
 		return e, err
 	}
+	id, err := h.identify(r)
+	if err != nil {
+		return e, err
+	}
+	e.Peer = peer(r, id.User)
 	v, err := repo.repo.View(r.Context())
 	if err != nil {
 		return e, err
 	}
 	e.Features = s.features(v)
 	v.Close()
-	if e.Peer.User, err = h.auth.user(r); err != nil {
-		return e, err
-	}
 	e.Allow = func(perm wire.Permission) error {
-		if err := h.authorize(&s.web, e.Peer.User, r, perm); err != nil {
+		if err := h.authorize(&s.web, id, r, path, perm); err != nil {
 			return err
 		}
 		return s.hookFault(perm)
 	}
 	return e, nil
-}
-
-// authorize checks what [web] allows a user, and asks who it is if that might
-// change the answer.
-func (h *handler) authorize(web *config.Web, user string, r *http.Request, perm wire.Permission) error {
-	err := wire.Authorize(web, user, r.Method, wire.Secure(r), perm)
-	var status *wire.StatusError
-	if errors.As(err, &status) {
-		return h.auth.challenge(status)
-	}
-	return err
-}
-
-func peer(r *http.Request) wire.Peer {
-	p := wire.Peer{Scheme: "http", Host: r.RemoteAddr}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		p.Host = host
-	}
-	if wire.Secure(r) {
-		p.Scheme = "https"
-	}
-	return p
 }
 
 // logError logs what went wrong on our side.
@@ -185,7 +164,7 @@ func (h *handler) logError(r *http.Request, err error) {
 // repositoryPage answers a person, or a program that asks whether there is
 // something at the address.
 func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place) {
-	if err := h.mayRead(r, p.dir); err != nil {
+	if err := h.mayRead(r, p); err != nil {
 		h.refusePage(w, r, err)
 		return
 	}
@@ -193,23 +172,23 @@ func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place
 	page(w, p.prefix, fmt.Sprintf("<p>A Mercurial repository. To get it:</p>\n<pre>hg clone %s</pre>\n", html.EscapeString(address)))
 }
 
-// mayRead tells whether a request's sender may know of the repository in dir.
-func (h *handler) mayRead(r *http.Request, dir string) error {
-	s, err := h.settingsOf(dir)
+// mayRead tells whether a request's sender may know of a repository.
+func (h *handler) mayRead(r *http.Request, p place) error {
+	s, err := h.settingsOf(p.dir)
 	if err != nil {
 		return err
 	}
-	user, err := h.auth.user(r)
+	id, err := h.identify(r)
 	if err != nil {
 		return err
 	}
-	return h.authorize(&s.web, user, r, wire.Read)
+	return h.authorize(&s.web, id, r, p.prefix, wire.Read)
 }
 
-// listed tells whether a user is shown the repository in dir.
-func (h *handler) listed(r *http.Request, user, dir string) bool {
-	s, err := h.settingsOf(dir)
-	return err == nil && !s.web.Hidden && h.authorize(&s.web, user, r, wire.Read) == nil
+// listed tells whether the sender of a request is shown a repository.
+func (h *handler) listed(r *http.Request, id auth.Identity, p place) bool {
+	s, err := h.settingsOf(p.dir)
+	return err == nil && !s.web.Hidden && h.authorize(&s.web, id, r, p.prefix, wire.Read) == nil
 }
 
 // settingsOf reads the configuration of a repository without opening it.
@@ -234,12 +213,13 @@ func (h *handler) refusePage(w http.ResponseWriter, r *http.Request, err error) 
 		return
 	}
 	maps.Copy(w.Header(), status.Header)
+	wire.SetReason(r, status.Code, status.Reason)
 	http.Error(w, status.Reason, status.Code)
 }
 
 // listing names the repositories that the request's sender may read.
 func (h *handler) listing(w http.ResponseWriter, r *http.Request) {
-	user, err := h.auth.user(r)
+	id, err := h.identify(r)
 	if err != nil {
 		h.refusePage(w, r, err)
 		return
@@ -247,7 +227,7 @@ func (h *handler) listing(w http.ResponseWriter, r *http.Request) {
 	paths, more := h.mounts.list()
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		p, ok := h.mounts.find(path)
-		return !ok || !h.listed(r, user, p.dir)
+		return !ok || !h.listed(r, id, p)
 	})
 	var b strings.Builder
 	b.WriteString("<ul>\n")

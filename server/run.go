@@ -15,6 +15,7 @@ var Version = "development"
 type commandLine struct {
 	Serve   serveCmd   `cmd:"" help:"Serve repositories over HTTP, like hg serve."`
 	Init    initCmd    `cmd:"" help:"Make an empty repository."`
+	Token   tokenCmd   `cmd:"" help:"Make a token that takes the place of a user's password."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

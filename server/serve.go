@@ -87,6 +87,10 @@ func (c *serveCmd) Run(s *streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, logs.Close()) }()
+	ids, err := newIdentities(conf.vcsd)
+	if err != nil {
+		return err
+	}
 	defer limitGarbage(os.Getenv)()
 	logFaults(logs.log, newHooks(conf.config, "", hook.Options{}))
 	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
@@ -94,12 +98,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
-	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, log: logs.log}
-	if conf.vcsd.Htpasswd != "" {
-		if h.auth, err = newAuthenticator(conf.vcsd.Htpasswd, conf.vcsd.Realm); err != nil {
-			return fmt.Errorf("vcsd.htpasswd: %w", err)
-		}
-	}
+	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, ids: ids, log: logs.log}
 	if a := conf.vcsd.AdminAddress; a != "" {
 		admin, err := h.serveAdmin(a)
 		if err != nil {
@@ -128,12 +127,9 @@ func (c *serveCmd) load() (l *loaded, err error) {
 }
 
 func (c *serveCmd) loadFiles() (*loaded, error) {
-	items, err := c.overrides()
-	if err != nil {
-		return nil, err
-	}
 	l := &loaded{loader: config.NewLoader()}
-	if l.config, err = l.loader.System(items...); err != nil {
+	var err error
+	if l.config, err = c.systemConfig(l.loader); err != nil {
 		return nil, err
 	}
 	cwd, err := os.Getwd()
@@ -155,6 +151,15 @@ func (c *serveCmd) loadFiles() (*loaded, error) {
 		return l, c.loadRepository(l, cwd)
 	}
 	return l, nil
+}
+
+// systemConfig reads the files of system and user, and what flags set.
+func (c *serveCmd) systemConfig(l *config.Loader) (*config.Config, error) {
+	items, err := c.overrides()
+	if err != nil {
+		return nil, err
+	}
+	return l.System(items...)
 }
 
 // loadRepository serves one repository; its own hgrc counts for the server
@@ -309,11 +314,11 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 	}
 	scheme := "http"
 	if web.Certificate != "" {
-		cert, err := tls.LoadX509KeyPair(web.Certificate, web.Certificate)
+		conf, err := serverTLS(web.Certificate, h.ids.certificates, h.log)
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}
-		l, scheme = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}), "https"
+		l, scheme = tls.NewListener(l, conf), "https"
 	}
 	if c.PidFile != "" {
 		if err := os.WriteFile(c.PidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o666); err != nil {
@@ -322,7 +327,7 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 	}
 	c.announce(s.stdout, scheme, l.Addr(), web, h.mounts)
 	srv := &http.Server{
-		Handler: logs.access.logged(h.routes()), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
+		Handler: h.ids.located(logs.access.logged(h.routes())), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
 	}
 	return h.serveUntilDone(s.ctx, srv, wire.ReasonListener(l), c.drainTimeout)

@@ -40,7 +40,7 @@ func Authorize(web *config.Web, user, method string, secure bool, perm Permissio
 		return nil
 	case Pull:
 		if !web.AllowPull {
-			return &StatusError{Code: http.StatusUnauthorized, Reason: "pull not authorized"}
+			return NotAuthorized(Pull)
 		}
 		return nil
 	default:
@@ -48,11 +48,30 @@ func Authorize(web *config.Web, user, method string, secure bool, perm Permissio
 	}
 }
 
+// LoginHelps reports whether there is a user to whom [web] allows what it
+// denies to somebody anonymous: whether it is worth to ask who that is.
+func LoginHelps(web *config.Web, perm Permission) bool {
+	// Whoever isn't named is like everybody else who isn't.
+	const unnamed = "\x00"
+	for _, user := range slices.Concat(web.AllowPush, web.AllowRead, []string{unnamed}) {
+		if user != "" && Authorize(web, user, http.MethodPost, true, perm) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// NotAuthorized is the refusal of a permission to a user who doesn't have it.
+func NotAuthorized(perm Permission) *StatusError {
+	reason := map[Permission]string{Read: "read not authorized", Pull: "pull not authorized", Push: "push not authorized"}
+	return &StatusError{Code: http.StatusUnauthorized, Reason: reason[perm]}
+}
+
 func authorizeRead(web *config.Web, user string) error {
 	denied := len(web.DenyRead) > 0 && (user == "" || isMember(user, web.DenyRead))
 	allowed := len(web.AllowRead) == 0 || isMember(user, web.AllowRead)
 	if denied || !allowed {
-		return &StatusError{Code: http.StatusUnauthorized, Reason: "read not authorized"}
+		return NotAuthorized(Read)
 	}
 	return nil
 }
@@ -68,7 +87,7 @@ func authorizePush(web *config.Web, user, method string, secure bool) error {
 	}
 	denied := len(web.DenyPush) > 0 && (user == "" || isMember(user, web.DenyPush))
 	if denied || !isMember(user, web.AllowPush) {
-		return &StatusError{Code: http.StatusUnauthorized, Reason: "push not authorized"}
+		return NotAuthorized(Push)
 	}
 	return nil
 }

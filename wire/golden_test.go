@@ -142,7 +142,7 @@ func TestAgainstHgServe(t *testing.T) {
 	hgURL := startHg(t, "-R", dir, "--config", "web.push_ssl=no", "--config", "extensions.clonebundles=")
 	ours := serve(t, func(r *http.Request) *Endpoint {
 		return &Endpoint{Repo: repo, Pusher: repo, Features: features, Allow: func(p Permission) error {
-			return Authorize(&config.Web{AllowPull: true}, "", r.Method, Secure(r), p)
+			return Authorize(&config.Web{AllowPull: true}, "", r.Method, TLSState(r) != nil, p)
 		}}
 	})
 	tip, root := repo.heads[0].String(), ""

@@ -20,7 +20,7 @@ import (
 
 // ReasonListener returns a listener whose connections can send status lines
 // with a text of our own. It needs ConnContext in the http.Server, and HTTP/1.
-// For TLS, l is the listener of package tls; Secure then tells about it.
+// For TLS, l is the listener of package tls; TLSState then tells about it.
 func ReasonListener(l net.Listener) net.Listener { return reasonListener{l} }
 
 type reasonListener struct{ net.Listener }
@@ -52,17 +52,22 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Secure reports whether r came over TLS.
-func Secure(r *http.Request) bool {
+// TLSState returns the state of TLS of the connection that r came over; nil
+// without TLS.
+func TLSState(r *http.Request) *tls.ConnectionState {
 	if r.TLS != nil {
-		return true
+		return r.TLS
 	}
 	rc, ok := r.Context().Value(connKey{}).(*reasonConn)
 	if !ok {
-		return false
+		return nil
 	}
-	_, ok = rc.Conn.(*tls.Conn)
-	return ok
+	c, ok := rc.Conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := c.ConnectionState()
+	return &state
 }
 
 // okReason is what hgweb says instead of "OK".

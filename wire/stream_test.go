@@ -294,7 +294,7 @@ func TestReasonAndSecureOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{ConnContext: ConnContext, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := WriteStatus(w, r, &StatusError{Code: 403, Reason: fmt.Sprint("secure: ", Secure(r))}); err != nil {
+		if err := WriteStatus(w, r, &StatusError{Code: 403, Reason: fmt.Sprint("secure: ", TLSState(r) != nil)}); err != nil {
 			t.Error(err)
 		}
 	})}
