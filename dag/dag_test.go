@@ -97,6 +97,10 @@ func TestAgainstDumbTwins(t *testing.T) {
 				return o != r && dumbAncestors(g, []hg.Rev{o})[r]
 			})
 		}))
+		// All but heads are doubtful, and some heads.
+		heads := HeadsOf(g, a)
+		doubtful := slices.DeleteFunc(slices.Clone(a), func(r hg.Rev) bool { return slices.Contains(heads, r) && !ofB[r] })
+		same(t, "HeadsAmong", HeadsAmong(g, a, doubtful), heads)
 		descends := func(r hg.Rev) bool {
 			of := dumbAncestors(g, []hg.Rev{r})
 			return slices.ContainsFunc(a, func(o hg.Rev) bool { return of[o] })

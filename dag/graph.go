@@ -37,15 +37,22 @@ func Heads(g Graph, visible func(hg.Rev) bool) []hg.Rev {
 // HeadsOf returns those of revs that are no ancestors of others of them,
 // ascending: hg's heads(::revs). The walk ends at the lowest of revs, or
 // before it as soon as the rest is known.
-func HeadsOf(g Graph, revs []hg.Rev) []hg.Rev {
-	// open are the revs that may still turn out to be ancestors; below are
+func HeadsOf(g Graph, revs []hg.Rev) []hg.Rev { return HeadsAmong(g, revs, revs) }
+
+// HeadsAmong is HeadsOf for a caller who knows that all of revs but the
+// doubtful ones, which are among them, are no ancestors of others. The walk
+// ends at the lowest of these.
+func HeadsAmong(g Graph, revs, doubtful []hg.Rev) []hg.Rev {
+	// open are those that may still turn out to be ancestors; below are
 	// ancestors, not yet walked.
-	open, below := SetOf(revs...), new(Set)
-	var heads []hg.Rev
-	top, low := bounds(revs)
+	open, below := SetOf(doubtful...), new(Set)
+	heads := SetOf(revs...)
+	members := heads.Clone()
+	top, _ := bounds(revs)
+	_, low := bounds(doubtful)
 	for r := top; r >= low && open.Len() > 0; {
-		if open.Remove(r) && !below.Has(r) {
-			heads = append(heads, r)
+		if open.Remove(r) && below.Has(r) {
+			heads.Remove(r)
 		}
 		// A member's parents count whether or not it is itself an ancestor:
 		// marking them again is free.
@@ -53,10 +60,9 @@ func HeadsOf(g Graph, revs []hg.Rev) []hg.Rev {
 		below.Add(p1)
 		below.Add(p2)
 		below.Remove(r)
-		r = max(open.prev(r-1), below.prev(r-1))
+		r = max(members.prev(r-1), below.prev(r-1))
 	}
-	slices.Reverse(heads)
-	return heads
+	return heads.Revs()
 }
 
 // Ancestors returns revs and all their ancestors.

@@ -1,11 +1,14 @@
 package ingest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"vcsd/hg"
+	"vcsd/internal/hgtest"
 	"vcsd/internal/vfs"
 	"vcsd/journal"
 	"vcsd/store"
@@ -131,4 +134,62 @@ func TestLocalMarkers(t *testing.T) {
 		}
 		crashed.close()
 	}
+}
+
+// TestStateContinues pushes random things: the state that goes on from the one
+// before it is what a repository opened anew shows.
+func TestStateContinues(t *testing.T) {
+	for seed := range uint64(4) {
+		n := newNode(t)
+		n.publishing = false
+		rng := rand.New(rand.NewPCG(seed, 9))
+		var made []*hgtest.Changeset
+		one := func() *hgtest.Changeset { return made[rng.IntN(len(made))] }
+		for i := range 60 {
+			what := rng.IntN(10)
+			switch {
+			case i < 3 || what < 6:
+				var parent *hgtest.Changeset
+				if len(made) > 0 && rng.IntN(8) > 0 {
+					parent = one()
+				}
+				c := hgtest.NewChangeset(parent, []string{"", "x", "y"}[rng.IntN(3)], fmt.Sprint(seed, i), map[string]string{"f": fmt.Sprint(i)})
+				n.push(pushOf(c))
+				made = append(made, c)
+			case what < 8:
+				n.push(markerPush(one().Node()))
+			case what < 9:
+				n.push(phasePush(one().Node()))
+			default:
+				_, _ = n.try(bookmarkPush("m", one().Node())) // refused if that is hidden
+			}
+			fresh, err := store.Open(n.fs, store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			anew, err := fresh.View(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := n.view()
+			if got, want := describeState(v), describeState(anew); got != want {
+				t.Fatalf("seed %d, push %d: got %s\nwant %s", seed, i, got, want)
+			}
+			v.Close()
+			anew.Close()
+			if err := fresh.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.close()
+	}
+}
+
+func describeState(v *store.View) string {
+	branches := make(map[string][]hg.Rev)
+	for b, heads := range v.EachBranch() {
+		branches[b] = heads
+	}
+	return fmt.Sprintf("filtered %v, obsolete %v, heads %v, all %v, branches %v, tip %d", v.Filtered().Revs(), v.ObsoleteRevs().Revs(),
+		v.HeadRevs(), v.AllHeadRevs(), branches, v.Tip())
 }

@@ -45,7 +45,7 @@ func newPending(base *store.View) *pending {
 	return &pending{
 		base:        base,
 		heads:       headSet{read: base.AllHeadRevs},
-		sight:       sight{heads: headSet{read: base.HeadRevs}},
+		sight:       sight{filtered: base.Filtered(), obsolete: base.ObsoleteRevs(), heads: headSet{read: base.HeadRevs}},
 		obs:         base.ObsStore(),
 		index:       make(map[hg.Node]hg.Rev),
 		branchHeads: make(map[string][]hg.Rev),
@@ -147,12 +147,16 @@ type headSet struct {
 
 func (h *headSet) all() map[hg.Rev]struct{} {
 	if h.revs == nil {
-		h.revs = make(map[hg.Rev]struct{})
-		for _, r := range h.read() {
-			h.revs[r] = struct{}{}
-		}
+		h.set(h.read())
 	}
 	return h.revs
+}
+
+func (h *headSet) set(revs []hg.Rev) {
+	h.revs = make(map[hg.Rev]struct{}, len(revs))
+	for _, r := range revs {
+		h.revs[r] = struct{}{}
+	}
 }
 
 // count counts as hg does: an empty repository has one head, the null revision.
@@ -178,7 +182,7 @@ func (h *headSet) add(p *pending, r, p1, p2 hg.Rev) {
 // headNodes returns the visible heads; that of an empty repository is NullNode.
 func (p *pending) headNodes() []hg.Node {
 	heads := &p.sight.heads
-	if heads.revs == nil && p.sight.filtered == nil {
+	if heads.revs == nil {
 		return p.base.Heads()
 	}
 	nodes := make([]hg.Node, 0, len(heads.all()))

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"vcsd/dag"
 	"vcsd/hg"
-	"vcsd/store"
 )
 
 // A Policy is what a repository's configuration says on pushes.
@@ -92,7 +92,7 @@ func (p *pending) allBranchHeads(publicOnly bool) map[string][]hg.Rev {
 	}
 	heads := make(map[string][]hg.Rev, len(added))
 	for b, revs := range added {
-		heads[b] = store.AddBranchHeads(p, nil, revs, nil)
+		heads[b] = dag.HeadsOf(p, revs)
 	}
 	return heads
 }

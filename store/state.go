@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"vcsd/dag"
@@ -28,9 +27,9 @@ type state struct {
 	filtered  *dag.Set // revs not shown to clients: secret or hidden; nil if none
 	obsolete  *dag.Set // obsolete revs, shown or not; nil if none
 	heads     []hg.Rev // visible heads, ascending
+	allHeads  []hg.Rev // and with the hidden ones
 	branches  branchView
 	tags      tagCache
-	allHeads  func() []hg.Rev // heads with the hidden ones, ascending
 
 	// refs counts the Views, plus one while the state is current. A state
 	// whose count fell to zero is never used again.
@@ -56,9 +55,11 @@ func (s *state) release() {
 	}
 }
 
-func (s *state) visible(r hg.Rev) bool {
-	return s.filtered == nil || !s.filtered.Has(r)
-}
+func (s *state) visible(r hg.Rev) bool { return !s.filtered.Has(r) }
+
+// shows tells whether a changeset counts where heads of branches are looked
+// for.
+func (s *state) shows(r hg.Rev) bool { return !s.filtered.Has(r) && !s.obsolete.Has(r) }
 
 // loadLocked makes the state of what the logs and the small files hold, and
 // publishes it as seq.
@@ -79,7 +80,6 @@ func (r *Repo) loadLocked(seq uint64) error {
 		changelog: r.changelog.Snapshot(), manifest: r.manifest.Snapshot(),
 	}
 	st.refs.Store(1)
-	st.allHeads = sync.OnceValue(func() []hg.Rev { return dag.Heads(st.changelog, nil) })
 	var ferr error
 	// A local hg may cut the mapped files while they are walked.
 	if err := vfs.Guard(func() { ferr = r.fill(st, old) }); err != nil {
@@ -117,37 +117,69 @@ func (r *Repo) fill(st, old *state) (err error) {
 	if err := r.extendBranches(st.changelog); err != nil {
 		return err
 	}
-	st.heads = st.headsAfter(old)
+	st.findHeads(old)
 	st.branches = r.branches.view(st, old)
 	return nil
 }
 
-// extends tells whether st only adds changesets to old, with the same ones
-// hidden, so that what is known of old still holds.
-func (s *state) extends(old *state) bool {
-	return old != nil && old.rewrites == s.rewrites && old.filtered == nil && s.filtered == nil &&
-		old.obsolete == nil && s.obsolete == nil && old.changelog.Len() <= s.changelog.Len()
+// continues tells whether st only adds changesets to old.
+func (s *state) continues(old *state) bool {
+	return old != nil && old.rewrites == s.rewrites && old.changelog.Len() <= s.changelog.Len()
 }
 
-// headsAfter returns the visible heads.
-func (s *state) headsAfter(old *state) []hg.Rev {
-	if !s.extends(old) {
-		return dag.Heads(s.changelog, s.visible)
+// findHeads sets the heads, from those of old if s continues it.
+func (s *state) findHeads(old *state) {
+	known := s.continues(old)
+	if known {
+		come, _ := s.changes(old, func(*state, hg.Rev) bool { return true })
+		s.allHeads = HeadsAfter(s.changelog, old.allHeads, come, nil, nil)
+	} else {
+		s.allHeads = dag.Heads(s.changelog, nil)
 	}
-	heads := make(map[hg.Rev]struct{}, len(old.heads))
-	for _, r := range old.heads {
-		heads[r] = struct{}{}
+	switch {
+	case s.filtered.Len() == 0:
+		s.heads = s.allHeads
+	case known:
+		come, gone := s.changes(old, (*state).visible)
+		s.heads = HeadsAfter(s.changelog, old.heads, come, gone, s.visible)
+	default:
+		s.heads = dag.Heads(s.changelog, s.visible)
 	}
-	for r := hg.Rev(old.changelog.Len()); int(r) < s.changelog.Len(); r++ {
-		p1, p2 := s.changelog.Parents(r)
-		delete(heads, p1)
-		delete(heads, p2)
-		heads[r] = struct{}{}
+}
+
+// changes returns the changesets for which is holds now and did not in old,
+// and those the other way round, ascending. What is says may depend on what is
+// filtered and what is obsolete, and nothing else.
+func (s *state) changes(old *state, is func(*state, hg.Rev) bool) (come, gone []hg.Rev) {
+	first := hg.Rev(0)
+	if s.continues(old) {
+		first = hg.Rev(old.changelog.Len())
+		for _, r := range UnionOf(old.filtered, old.obsolete, s.filtered, s.obsolete) {
+			switch was := r < first && is(old, r); {
+			case r >= first:
+			case was && !is(s, r):
+				gone = append(gone, r)
+			case !was && is(s, r):
+				come = append(come, r)
+			}
+		}
 	}
-	revs := make([]hg.Rev, 0, len(heads))
-	for r := range heads {
-		revs = append(revs, r)
+	for r := first; int(r) < s.changelog.Len(); r++ {
+		if is(s, r) {
+			come = append(come, r)
+		}
 	}
-	slices.Sort(revs)
-	return revs
+	return come, gone
+}
+
+// UnionOf returns the members of all sets, which may be nil, ascending.
+func UnionOf(sets ...*dag.Set) []hg.Rev {
+	var all []hg.Rev
+	for i, s := range sets {
+		if s != nil && !slices.Contains(sets[:i], s) {
+			all = append(all, s.Revs()...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/revlog"
@@ -16,6 +15,7 @@ import (
 // changelog is opened anew; states keep a prefix of it.
 type branchTable struct {
 	names []string
+	first []hg.Rev // by branch index: its first changeset
 	ids   map[string]uint32
 	of    []branchID // by rev
 
@@ -62,7 +62,7 @@ func (t *branchTable) seed(cl *revlog.Snapshot) {
 		if !ok {
 			break
 		}
-		t.of = append(t.of, t.id(name, closes))
+		t.of = append(t.of, t.id(r, name, closes))
 	}
 	t.saved = len(t.of)
 	t.cached.Truncate(t.saved)
@@ -129,11 +129,12 @@ func (r *Repo) unsavedBranches(all bool) (names, revs []byte, n int) {
 	return names, revs, len(t.of)
 }
 
-func (t *branchTable) id(name string, closes bool) branchID {
+func (t *branchTable) id(r hg.Rev, name string, closes bool) branchID {
 	i, ok := t.ids[name]
 	if !ok {
 		i = uint32(len(t.names))
 		t.names = append(t.names, name)
+		t.first = append(t.first, r)
 		t.ids[name] = i
 	}
 	id := branchID(i << 1)
@@ -155,7 +156,7 @@ func (t *branchTable) extend(cl *revlog.Snapshot) error {
 		if err != nil {
 			return revlog.Corrupt("store/00changelog.i", r, err)
 		}
-		t.of = append(t.of, t.id(c.Branch(), c.Closes()))
+		t.of = append(t.of, t.id(r, c.Branch(), c.Closes()))
 		t.cached.Set(r, cl.Node(r), c.Branch(), c.Closes())
 	}
 	return nil
@@ -164,6 +165,7 @@ func (t *branchTable) extend(cl *revlog.Snapshot) error {
 // A branchView is the branches of one state.
 type branchView struct {
 	names []string
+	first []hg.Rev // by branch index: its first changeset, seen or not
 	of    []branchID
 	ids   map[string]uint32 // not written once a state has it
 	heads [][]hg.Rev        // visible heads by branch index, ascending; nil: none
@@ -171,68 +173,46 @@ type branchView struct {
 
 // view returns the branches of st, whose changesets the table knows.
 func (t *branchTable) view(st, old *state) branchView {
-	v := branchView{names: t.names[:len(t.names):len(t.names)], of: t.of[:st.changelog.Len():st.changelog.Len()]}
-	if st.extends(old) {
-		v.heads = make([][]hg.Rev, len(v.names))
+	v := branchView{
+		names: t.names[:len(t.names):len(t.names)], first: t.first[:len(t.first):len(t.first)],
+		of:    t.of[:st.changelog.Len():st.changelog.Len()],
+		heads: make([][]hg.Rev, len(t.names)),
+	}
+	if st.continues(old) {
 		copy(v.heads, old.branches.heads)
 		v.ids = old.branches.ids
-	} else {
-		v.heads = make([][]hg.Rev, len(v.names))
 	}
 	if len(v.ids) != len(t.ids) {
 		v.ids = maps.Clone(t.ids)
 	}
-	first := 0
-	if st.extends(old) {
-		first = old.changelog.Len()
-	}
-	v.addHeads(st, hg.Rev(first))
+	v.updateHeads(st, old)
 	return v
 }
 
-// addHeads makes the visible changesets from first on heads of their branches.
-// Obsolete ones, visible because of what stands on them, are no heads.
-func (v *branchView) addHeads(st *state, first hg.Rev) {
-	added := make(map[int][]hg.Rev)
-	for r := first; int(r) < len(v.of); r++ {
-		if st.visible(r) && (st.obsolete == nil || !st.obsolete.Has(r)) {
-			i := v.of[r].index()
-			added[i] = append(added[i], r)
-		}
-	}
+// updateHeads makes the heads of all branches those of st. Obsolete changesets,
+// visible because of what stands on them, are no heads.
+func (v *branchView) updateHeads(st, old *state) {
+	come, gone := st.changes(old, (*state).shows)
 	topo := make(map[hg.Rev]struct{}, len(st.heads))
 	for _, h := range st.heads {
 		topo[h] = struct{}{}
 	}
-	for i, revs := range added {
-		v.heads[i] = AddBranchHeads(st.changelog, v.heads[i], revs, topo)
-	}
-}
-
-// AddBranchHeads returns the heads of a branch, ascending, after the
-// changesets added, ascending, joined it. old are the heads before; heads are
-// those of the whole repository, after. A head of a branch has no descendant
-// on that branch, not even by way of another one.
-func AddBranchHeads(g dag.Graph, old, added []hg.Rev, heads map[hg.Rev]struct{}) []hg.Rev {
-	candidates := make(map[hg.Rev]struct{}, len(old)+len(added))
-	for _, r := range old {
-		candidates[r] = struct{}{}
-	}
-	for _, r := range added {
-		p1, p2 := g.Parents(r)
-		delete(candidates, p1)
-		delete(candidates, p2)
-		candidates[r] = struct{}{}
-	}
-	revs := slices.Sorted(maps.Keys(candidates))
-	// Heads of the repository are nobody's ancestors; only the others need
-	// to be looked for among the ancestors of the rest.
-	for _, r := range revs {
-		if _, isHead := heads[r]; !isHead && len(revs) > 1 {
-			return dag.HeadsOf(g, revs)
+	byBranch := make(map[int]*[2][]hg.Rev) // those that come and go
+	for i, revs := range [][]hg.Rev{come, gone} {
+		for _, r := range revs {
+			b := v.of[r].index()
+			if byBranch[b] == nil {
+				byBranch[b] = new([2][]hg.Rev)
+			}
+			byBranch[b][i] = append(byBranch[b][i], r)
 		}
 	}
-	return revs
+	for b, changed := range byBranch {
+		v.heads[b] = BranchHeadsAfter(st.changelog, v.heads[b], BranchChange{
+			Come: changed[0], Gone: changed[1], First: v.first[b],
+			Counts: func(r hg.Rev) bool { return v.of[r].index() == b && st.shows(r) },
+		}, topo)
+	}
 }
 
 // branchHeads returns the visible heads of a branch, ascending.

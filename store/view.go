@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/revlog"
 )
@@ -90,7 +91,15 @@ func (v *View) Parents(r hg.Rev) (p1, p2 hg.Rev) { return v.state.changelog.Pare
 func (v *View) Visible(r hg.Rev) bool { return v.state.visible(r) }
 
 // AllVisible tells whether no changeset is hidden.
-func (v *View) AllVisible() bool { return v.state.filtered == nil }
+func (v *View) AllVisible() bool { return v.state.filtered.Len() == 0 }
+
+// Filtered returns the changesets that clients may not see. The set is
+// read-only; it may be nil.
+func (v *View) Filtered() *dag.Set { return v.state.filtered }
+
+// ObsoleteRevs returns the changesets that are obsolete, visible or not. The
+// set is read-only; it may be nil.
+func (v *View) ObsoleteRevs() *dag.Set { return v.state.obsolete }
 
 // Rev returns the rev of a changeset that clients may see.
 func (v *View) Rev(n hg.Node) (hg.Rev, bool) {
@@ -120,7 +129,7 @@ func (v *View) HasMarkers() bool { return v.state.obs.Len() > 0 }
 func (v *View) ObsStore() *ObsStore { return v.state.obs }
 
 // Obsolete tells whether a changeset is obsolete, visible or not.
-func (v *View) Obsolete(r hg.Rev) bool { return v.state.obsolete != nil && v.state.obsolete.Has(r) }
+func (v *View) Obsolete(r hg.Rev) bool { return v.state.obsolete.Has(r) }
 
 // Pinned returns the changesets of g that stay visible though they are
 // obsolete: those that the working directory, local tags and bookmarks name. g
@@ -145,10 +154,7 @@ func (v *View) HeadRevs() []hg.Rev { return v.state.heads }
 // AllHeadRevs returns the heads, hidden ones included, ascending. The slice is
 // read-only.
 func (v *View) AllHeadRevs() []hg.Rev {
-	if v.AllVisible() {
-		return v.state.heads
-	}
-	return v.state.allHeads()
+	return v.state.allHeads
 }
 
 // Heads returns the visible heads, newest first as hg sends them; of an empty
@@ -183,6 +189,15 @@ func (v *View) Closes(r hg.Rev) bool { return v.state.branches.of[r].closes() }
 // BranchHeadRevs returns the visible heads of a branch, ascending. The slice
 // is read-only.
 func (v *View) BranchHeadRevs(branch string) []hg.Rev { return v.state.branches.branchHeads(branch) }
+
+// BranchStart returns the first changeset of a branch, visible or not.
+func (v *View) BranchStart(branch string) (r hg.Rev, ok bool) {
+	i, ok := v.state.branches.ids[branch]
+	if !ok {
+		return 0, false
+	}
+	return v.state.branches.first[i], true
+}
 
 // BranchTip returns the changeset that a branch's name stands for.
 func (v *View) BranchTip(branch string) (hg.Rev, bool) { return v.state.branches.tip(branch) }
