@@ -48,8 +48,11 @@ var partParams = map[string][]string{
 	"bookmarks":           {},
 	"obsmarkers":          {},
 	"pushkey":             {"namespace", "key", "old", "new"},
-	"output":              {},
 	"pushvars":            {},
+
+	// What is said to the receiver, who has nobody to show it to.
+	"output":   {},
+	"listkeys": {"namespace"},
 
 	// Caches, which are advice and not looked at: what they tell is computed
 	// from the changesets themselves.
@@ -60,13 +63,14 @@ var partParams = map[string][]string{
 // partAborts is the part by which a client says that it can't go on.
 const partAborts = "error:abort"
 
-// interrupt handles a part in the middle of another one's payload, which can't
-// change anything.
+// interrupt handles a part in the middle of another one's payload, which can
+// neither change nor check anything.
 func interrupt(part *bundle2.Part) error {
+	_, known := partParams[part.Type]
 	switch {
 	case part.Type == partAborts:
 		return part.Abort()
-	case part.Type == "output" || !part.Mandatory:
+	case part.Type == "output" || !part.Mandatory && !known:
 		return nil
 	}
 	return part.Unsupported()
@@ -170,7 +174,13 @@ func (s *stager) replyCaps(part *bundle2.Part) error {
 	return nil
 }
 
-var errTrees = hg.Abortf("bundle contains tree manifests, but local repo does not use tree manifests")
+// treesError refuses tree manifests, with hg's words where it does so too.
+func (s *stager) treesError() error {
+	if s.view.Len() == 0 {
+		return hg.Abortf("bundle contains tree manifests, which are not supported")
+	}
+	return hg.Abortf("bundle contains tree manifests, but local repo is non-empty and does not use tree manifests")
+}
 
 func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error {
 	version := changegroup.V01
@@ -180,7 +190,7 @@ func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error 
 		}
 	}
 	if _, ok := part.Param("treemanifest"); ok {
-		return errTrees
+		return s.treesError()
 	}
 	if err := s.changegroup(ctx, part, version); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (s *stager) changegroup(ctx context.Context, r io.Reader, v changegroup.Ver
 		case changegroup.File:
 			err = s.fileGroup(ctx, cg, g.Path, &gr)
 		default:
-			err = errTrees
+			err = s.treesError()
 		}
 		if err != nil {
 			return err

@@ -127,6 +127,7 @@ var spoils = []spoil{
 	}), "bundle contains tree manifests"},
 	{"the client gives up", withPart(hgtest.Part{Type: "error:abort", Mandatory: []hgtest.Param{{Name: "message", Value: "my disk is full"}}}), "my disk is full"},
 	{"the client gives up in a part", interrupted("error:abort", hgtest.Param{Name: "message", Value: "my disk is full"}), "my disk is full"},
+	{"a check in a part", interrupted("check:heads"), "missing support for check:heads"},
 	{"an interrupt that is not known", interrupted("NONSENSE"), "missing support for nonsense"},
 	{"markers without a version", withPart(hgtest.Part{Type: "OBSMARKERS"}), "no version"},
 	{"markers of version 9", withPart(hgtest.Part{Type: "OBSMARKERS", Payload: []byte{9}}), "unknown version 9"},
