@@ -33,7 +33,6 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&cl,
 		kong.Name("vcsd"), kong.Description("A push server for Mercurial repositories."),
 		kong.Writers(stdout, stderr), kong.Exit(func(c int) { exited, code = true, c }),
-		kong.UsageOnError(),
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong
@@ -43,7 +42,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "vcsd: %v\n", err)
+		fmt.Fprintf(stderr, "vcsd: %v\n(see \"vcsd --help\" and \"vcsd serve --help\")\n", err)
 		return 2
 	}
 	if err := parsed.Run(&streams{ctx, stdout, stderr}); err != nil {
