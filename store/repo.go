@@ -82,7 +82,7 @@ func Open(fsys vfs.FS, o Options) (*Repo, error) {
 	r.gate.init()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r, r.reopenLocked()
+	return r, r.reopenLocked(false)
 }
 
 // FS returns the file system rooted at the .hg directory.
@@ -185,7 +185,8 @@ func (r *Repo) refreshLocked() error {
 		return nil
 	}
 	if now.rewrote(st.print) || !r.continues(st) {
-		return r.reopenLocked()
+		a, b := st.print.changelog, now.changelog
+		return r.reopenLocked(a.inode != b.inode || a.dev != b.dev)
 	}
 	// Somebody else may have appended to any filelog.
 	r.epoch = epochs.Add(1)
@@ -203,8 +204,9 @@ func (r *Repo) continues(st *state) (same bool) {
 	return same && err == nil
 }
 
-// reopenLocked opens the logs anew and makes a state of them.
-func (r *Repo) reopenLocked() error {
+// reopenLocked opens the logs anew and makes a state of them. replaced tells
+// that the changelog is another file than before.
+func (r *Repo) reopenLocked(replaced bool) error {
 	seq := uint64(0)
 	old := r.cur.Load()
 	if old != nil {
@@ -221,11 +223,41 @@ func (r *Repo) reopenLocked() error {
 	oldCl, oldMf := r.changelog, r.manifest
 	r.changelog, r.manifest, r.branches, r.fncache = cl, mf, nil, nil
 	r.epoch = epochs.Add(1)
-	r.rewrites = r.epoch
+	if !replaced || !old.isPrefixOf(cl, mf) {
+		r.rewrites = r.epoch
+	}
 	if oldCl != nil {
 		err = errors.Join(oldCl.Close(), oldMf.Close())
 	}
 	return errors.Join(err, r.loadLocked(seq))
+}
+
+// isPrefixOf tells whether two logs begin with what s holds. They do if somebody
+// else made the first revision, or split an inline log: that is another file, but
+// no revision changed its number.
+func (s *state) isPrefixOf(cl, mf *revlog.Log) (is bool) {
+	err := vfs.Guard(func() {
+		n := s.changelog.Len()
+		// If the old file was changed too, the mapping doesn't tell what it held.
+		intact := n == 0 || s.changelog.Node(hg.Rev(n-1)) == s.tip
+		is = intact && begins(cl, s.changelog) && begins(mf, s.manifest)
+	})
+	return is && err == nil
+}
+
+// begins tells whether a log has the revisions of s at its beginning.
+func begins(log *revlog.Log, s *revlog.Snapshot) bool {
+	now := log.Snapshot()
+	defer now.Close()
+	if now.Len() < s.Len() {
+		return false
+	}
+	for r := range hg.Rev(s.Len()) {
+		if now.Node(r) != s.Node(r) {
+			return false
+		}
+	}
+	return true
 }
 
 const (
