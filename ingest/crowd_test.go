@@ -276,8 +276,8 @@ func TestStoreIsLocked(t *testing.T) {
 	n.push(pushOf(c[2]))
 }
 
-// losingStore asks lose before it publishes, as long as there is one. Only the
-// sequencer touches it.
+// losingStore asks lose before it publishes, as long as there is one. It is set
+// before a push, and after that only the sequencer touches it.
 type losingStore struct {
 	refs.Store
 	lose func(p refs.Publication) error
@@ -293,10 +293,10 @@ func (s *losingStore) Publish(ctx context.Context, p refs.Publication) error {
 }
 
 func TestLeaseIsLost(t *testing.T) {
-	n := newNode(t)
+	s := new(losingStore)
+	n := newLosingNode(t, s)
 	c := chain(nil, "", "c", 2)
 	n.push(pushOf(c[0]))
-	s := &losingStore{Store: n.p.refs}
 	s.lose = func(p refs.Publication) error {
 		s.lose = nil
 		for _, l := range p.Leases {
@@ -306,7 +306,6 @@ func TestLeaseIsLost(t *testing.T) {
 		}
 		return refs.ErrLeaseLost
 	}
-	n.p.refs = s
 	n.push(pushOf(c[1]))
 	if !n.has(c[1].Node()) {
 		t.Error("the push is not there")
@@ -315,9 +314,9 @@ func TestLeaseIsLost(t *testing.T) {
 
 // What could not be learnt is said to be unknown, and the next push finds out.
 func TestOutcomeIsUnknown(t *testing.T) {
-	n := newNode(t)
+	s := new(losingStore)
+	n := newLosingNode(t, s)
 	c := chain(nil, "", "c", 2)
-	s := &losingStore{Store: n.p.refs}
 	s.lose = func(p refs.Publication) error {
 		s.lose = nil
 		if err := s.Store.Publish(context.Background(), p); err != nil {
@@ -325,7 +324,6 @@ func TestOutcomeIsUnknown(t *testing.T) {
 		}
 		return refs.ErrUnknownOutcome
 	}
-	n.p.refs = s
 	var abort *hg.Abort
 	if _, err := n.try(pushOf(c[0])); !errors.As(err, &abort) || !strings.Contains(abort.Message, "not known") {
 		t.Fatalf("error = %v", err)
@@ -341,11 +339,9 @@ func TestOutcomeIsUnknown(t *testing.T) {
 }
 
 func TestUnreachableRefsAreNotTold(t *testing.T) {
-	n := newNode(t)
-	s := &losingStore{Store: n.p.refs, lose: func(refs.Publication) error {
+	n := newLosingNode(t, &losingStore{lose: func(refs.Publication) error {
 		return fmt.Errorf("%w: dial unix /run/secret.sock: refused", hg.ErrUnavailable)
-	}}
-	n.p.refs = s
+	}})
 	_, err := n.try(pushOf(chain(nil, "", "c", 1)...))
 	if !errors.Is(err, hg.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error = %v", err)

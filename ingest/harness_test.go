@@ -35,6 +35,7 @@ type node struct {
 	singleHead SingleHead
 	boot       string
 	limits     Limits
+	losing     *losingStore // between the pipeline and the client; nil: nothing
 
 	client *refs.Client
 	repo   *store.Repo
@@ -62,7 +63,7 @@ func emptyRepo(t testing.TB) *vfs.Mem {
 func (n *node) open() error {
 	n.client = n.cluster.Client(refs.Options{Node: "test"})
 	o := Options{
-		Refs: n.client, RepoID: "repo", Node: "test", Log: slog.New(slog.DiscardHandler), Limits: n.limits,
+		Refs: n.store(), RepoID: "repo", Node: "test", Log: slog.New(slog.DiscardHandler), Limits: n.limits,
 		BootID: n.boot, Policy: n.policy,
 	}
 	if err := Recover(context.Background(), n.fs, o); err != nil {
@@ -82,6 +83,24 @@ func (n *node) open() error {
 
 func (n *node) policy() Policy {
 	return Policy{Publishing: n.publishing, Markers: true, ReportInstabilities: true, SingleHead: n.singleHead}
+}
+
+// store returns what the pipeline knows as the coordination service.
+func (n *node) store() refs.Store {
+	if n.losing == nil {
+		return n.client
+	}
+	n.losing.Store = n.client
+	return n.losing
+}
+
+// newLosingNode returns an open pipeline whose publications are asked for by s first.
+func newLosingNode(t testing.TB, s *losingStore) *node {
+	t.Helper()
+	n := &node{t: t, fs: emptyRepo(t), cluster: refs.NewMemory(), publishing: true, boot: "boot-1", losing: s}
+	n.mustOpen()
+	t.Cleanup(n.close)
+	return n
 }
 
 func (n *node) mustOpen() {

@@ -58,6 +58,8 @@ type Pipeline struct {
 	ready   chan *readyPush // pushes that hold their leases
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the sequencer has ended
+	behind  chan struct{} // wakes keepUp; has room for one
+	keptUp  chan struct{} // closed when keepUp has ended
 	closing atomic.Bool   // set by Close
 
 	// failed is set once when applying or syncing went wrong: nothing is
@@ -110,12 +112,13 @@ func newPipeline(fsys vfs.FS, o Options) *Pipeline {
 		policy: o.Policy, bootID: o.BootID,
 		hooks: o.Hooks, previews: previews{root: o.Root, store: o.StoreDir},
 		ready: make(chan *readyPush), stopped: make(chan struct{}), checkpoint: newCheckpointer(),
+		behind: make(chan struct{}, 1), keptUp: make(chan struct{}),
 	}
 }
 
 // Open brings the repository up to the published tip and starts its pipeline.
-// While a local hg holds the store's lock that is left to the first push, as
-// readers must not wait. The caller closes the Pipeline.
+// While a local hg holds the store's lock that is left for later, as readers
+// must not wait. The caller closes the Pipeline.
 func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 	p := newPipeline(repo.FS(), o)
 	p.repo = repo
@@ -124,6 +127,7 @@ func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 	}
 	if err := p.catchUp(ctx, openWait); isLockHeld(err) {
 		p.log.WarnContext(ctx, "not at the tip yet", "error", err)
+		p.fallBehind()
 	} else if err != nil {
 		return nil, errors.Join(err, p.quarantine.Close())
 	}
@@ -131,6 +135,7 @@ func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 	p.stop = stop
 	go p.checkpoint.run(run, p)
 	go p.sequence(run)
+	go p.keepUp(run)
 	return p, nil
 }
 
@@ -169,6 +174,7 @@ func (p *Pipeline) Close() error {
 	p.closing.Store(true)
 	p.stop()
 	<-p.stopped
+	<-p.keptUp
 	return errors.Join(p.checkpoint.wait(), p.previews.close(), p.quarantine.Close())
 }
 

@@ -37,7 +37,7 @@ func (p *Pipeline) Push(ctx context.Context, req Request) (*Reply, error) {
 	}()
 	// The flight gets a request without the body, which only this call owns.
 	req.Body = nil
-	reply, err := quarantine.DoWith(ctx, dir, req.key(dir.Digest()), func(ctx context.Context) (*Reply, error) {
+	reply, err := quarantine.DoWith(ctx, dir, req.key(dir.Digest()), req.Staged, func(ctx context.Context) (*Reply, error) {
 		return p.pushOnce(ctx, dir, req)
 	})
 	return reply, p.tell(ctx, err)
@@ -64,6 +64,9 @@ func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Reques
 	st, err := p.stage(ctx, dir, req)
 	if err != nil {
 		return replyOf(st, nil), err
+	}
+	if req.Staged != nil {
+		req.Staged()
 	}
 	r := &readyPush{staged: st, id: journal.Digest(dir.Digest()), dir: dir, who: req.Who}
 	d, late, err := p.publish(ctx, r)

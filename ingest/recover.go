@@ -40,13 +40,13 @@ func isLockHeld(err error) bool {
 
 // catchUp brings the store up to the published tip: it applies the records
 // that the store does not hold yet. That is the whole of recovery. Without any
-// it takes no lock.
+// it takes no lock, and leaves the known tip alone: the sequencer may be about to
+// publish upon it.
 func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	tip, exists, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
 		return unavailable(err)
 	}
-	p.setTip(tip)
 	linked, err := p.readLinked()
 	if err != nil {
 		return err

@@ -19,6 +19,11 @@ type Request struct {
 	// equal bundles are one push only if it is equal too.
 	HeadsArg string
 
+	// Staged is called, unless it is nil, once the push needs nothing any more
+	// but its turn: it is staged, or another one like it is being staged. It
+	// may be called after Push has returned, as others may have joined.
+	Staged func()
+
 	Who Who
 }
 

@@ -276,6 +276,7 @@ func (p *Pipeline) linkAgain(ctx context.Context, err error) error {
 		}
 		err = errors.Join(err, again)
 	}
+	p.fallBehind()
 	return notStored(err)
 }
 
@@ -293,6 +294,7 @@ func (p *Pipeline) notPut(err error) error {
 // through. Its record stays in the journal, where no tip names it.
 func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 	if errors.Is(err, refs.ErrUnknownOutcome) {
+		p.fallBehind()
 		return outcomeUnknown(err)
 	}
 	if errors.Is(err, refs.ErrTipMoved) || errors.Is(err, refs.ErrHeadMoved) || errors.Is(err, refs.ErrLeaseLost) {
@@ -305,8 +307,8 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 }
 
 // link applies a published record to the store and shows it to readers. What
-// goes wrong is mended by the next push, which applies the record again; only
-// a failed sync is final (I8).
+// goes wrong is mended by applying the record again, by the next push or by
+// keepUp; only a failed sync is final (I8).
 func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []string, o journal.ApplyOptions) error {
 	id := journal.ID{Seq: rec.Seq, Digest: digest}
 	err := p.exclusive(rec.Seq, func() ([]string, error) {

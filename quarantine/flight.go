@@ -46,23 +46,28 @@ func Do[T any](ctx context.Context, a *Area, d Digest, f func(context.Context) (
 
 // DoWith is Do for callers who share a result only with those of the same key,
 // which is not the payload's digest alone. The directory stays while f runs.
-// The caller holds d until DoWith returns.
-func DoWith[T any](ctx context.Context, d *Dir, key Digest, f func(context.Context) (T, error)) (T, error) {
-	return do(ctx, d.e.a, flightOf{key: key, dir: d.e}, f)
+// The caller holds d until DoWith returns. joined is called, unless it is nil, if
+// the result will be that of another caller's f.
+func DoWith[T any](ctx context.Context, d *Dir, key Digest, joined func(), f func(context.Context) (T, error)) (T, error) {
+	return do(ctx, d.e.a, flightOf{key: key, dir: d.e, joined: joined}, f)
 }
 
 // flightOf tells which flight is wanted, and which directory it needs; nil
 // means that of the key, if there is one.
 type flightOf struct {
-	key Digest
-	dir *entry
+	key    Digest
+	dir    *entry
+	joined func()
 }
 
 func do[T any](ctx context.Context, a *Area, want flightOf, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	fl, err := a.join(ctx, want, func(ctx context.Context) (any, error) { return f(ctx) })
+	fl, joined, err := a.join(ctx, want, func(ctx context.Context) (any, error) { return f(ctx) })
 	if err != nil {
 		return none, err
+	}
+	if joined && want.joined != nil {
+		want.joined()
 	}
 	select {
 	case <-fl.done:
@@ -80,37 +85,37 @@ func do[T any](ctx context.Context, a *Area, want flightOf, f func(context.Conte
 }
 
 // join returns the flight wanted with the caller as one of its waiters, and
-// starts it if there is none. A flight that is being cancelled is waited for:
-// two never run for one key.
-func (a *Area) join(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (*flight, error) {
+// starts it if there is none; joined tells which. A flight that is being
+// cancelled is waited for: two never run for one key.
+func (a *Area) join(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (fl *flight, joined bool, err error) {
 	for {
-		fl, dying, err := a.tryJoin(ctx, want, f)
+		fl, joined, dying, err := a.tryJoin(ctx, want, f)
 		if fl != nil || err != nil {
-			return fl, err
+			return fl, joined, err
 		}
 		select {
 		case <-dying:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, false, ctx.Err()
 		}
 	}
 }
 
-func (a *Area) tryJoin(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (*flight, <-chan struct{}, error) {
+func (a *Area) tryJoin(ctx context.Context, want flightOf, f func(context.Context) (any, error)) (fl *flight, joined bool, dying <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return nil, nil, hg.ErrUnavailable
+		return nil, false, nil, hg.ErrUnavailable
 	}
 	if fl := a.flights[want.key]; fl != nil {
 		if fl.cancelled {
-			return nil, fl.done, nil
+			return nil, false, fl.done, nil
 		}
 		fl.waiters++
-		return fl, nil, nil
+		return fl, true, nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	fl := &flight{done: make(chan struct{}), cancel: cancel, key: want.key, waiters: 1}
+	fl = &flight{done: make(chan struct{}), cancel: cancel, key: want.key, waiters: 1}
 	a.flights[want.key] = fl
 	e := want.dir
 	if e == nil {
@@ -121,7 +126,7 @@ func (a *Area) tryJoin(ctx context.Context, want flightOf, f func(context.Contex
 	}
 	a.running.Add(1)
 	go a.run(ctx, fl, e, f)
-	return fl, nil, nil
+	return fl, false, nil, nil
 }
 
 func (a *Area) run(ctx context.Context, fl *flight, e *entry, f func(context.Context) (any, error)) {
