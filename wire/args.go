@@ -27,14 +27,25 @@ type Limits struct {
 	// MaxBatch bounds the commands in a batch. 0 means 1000.
 	MaxBatch int
 
-	// MaxDrainBytes bounds what is read and thrown away of a push that was
-	// refused, because clients read no answer before they have sent all. 0
-	// means 16 GiB. The connection of a client that sends more is closed.
-	MaxDrainBytes int64
+	// StallTime is how long a client may take to send StallBytes of a body, or
+	// to take as many of a stream. 0 means 5 minutes, and 64 KiB.
+	StallTime  time.Duration
+	StallBytes int64
 
-	// StallTime is how long a client may neither send any of a body nor take
-	// any of a stream. 0 means 5 minutes.
-	StallTime time.Duration
+	// DrainBytes and DrainTime bound what is read of a body that nobody wants,
+	// to use the connection again. 0 means 256 KiB, and 1 second.
+	DrainBytes int64
+	DrainTime  time.Duration
+
+	// LingerBytes and LingerTime bound what is read of it after the answer, so
+	// that the client finds that; see Linger. 0 means 4 MiB, and 2 seconds.
+	LingerBytes int64
+	LingerTime  time.Duration
+
+	// TLSLingerBytes and TLSLingerTime are the same for connections with TLS. 0
+	// means 256 MiB, and 30 seconds.
+	TLSLingerBytes int64
+	TLSLingerTime  time.Duration
 }
 
 // MaxHeaderBytes is a value for http.Server.MaxHeaderBytes that leaves room for
@@ -45,8 +56,14 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxArgBytes, 32<<20)
 	setDefault(&l.MaxArgs, 1000)
 	setDefault(&l.MaxBatch, 1000)
-	setDefault(&l.MaxDrainBytes, 16<<30)
 	setDefault(&l.StallTime, 5*time.Minute)
+	setDefault(&l.StallBytes, 64<<10)
+	setDefault(&l.DrainBytes, 256<<10)
+	setDefault(&l.DrainTime, time.Second)
+	setDefault(&l.LingerBytes, 4<<20)
+	setDefault(&l.LingerTime, 2*time.Second)
+	setDefault(&l.TLSLingerBytes, 256<<20)
+	setDefault(&l.TLSLingerTime, 30*time.Second)
 	return l
 }
 

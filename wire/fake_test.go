@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"vcsd/hg"
 )
@@ -166,7 +167,8 @@ func serve(t *testing.T, e func(r *http.Request) *Endpoint) *testServer {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.errs <- e(r).Serve(w, r)
 	})
-	srv := &http.Server{Handler: h, ConnContext: ConnContext, MaxHeaderBytes: MaxHeaderBytes}
+	lingering := Linger(h, Limits{DrainTime: 50 * time.Millisecond, LingerBytes: 1 << 20, LingerTime: 100 * time.Millisecond})
+	srv := &http.Server{Handler: lingering, ConnContext: ConnContext, MaxHeaderBytes: MaxHeaderBytes}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

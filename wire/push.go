@@ -12,13 +12,11 @@ import (
 	"vcsd/wire/bundle2"
 )
 
-// unbundle answers a push. Whatever the outcome, the body is read to its end
-// first: see drain.
+// unbundle answers a push.
 func (e *Endpoint) unbundle(ctx context.Context, c *call, w http.ResponseWriter, r *http.Request) error {
 	body := &sniffer{r: r.Body}
 	reply, err := e.push(ctx, c, body, r)
 	if err == nil {
-		drain(r, c.limits.MaxDrainBytes)
 		if reply.Bundle2 != nil {
 			return writeBytes(w, r, mediaType1, reply.Bundle2)
 		}
@@ -27,7 +25,6 @@ func (e *Endpoint) unbundle(ctx context.Context, c *call, w http.ResponseWriter,
 	// The form of the answer follows that of the bundle, which the server
 	// perhaps hasn't looked at yet.
 	body.fill(r)
-	drain(r, c.limits.MaxDrainBytes)
 	return errors.Join(err, writeRefusal(w, r, err, reply, body.bundle2()))
 }
 

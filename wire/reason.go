@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -68,6 +69,11 @@ func TLSState(r *http.Request) *tls.ConnectionState {
 	}
 	state := c.ConnectionState()
 	return &state
+}
+
+func (c *reasonConn) isTLS() bool {
+	_, ok := c.Conn.(*tls.Conn)
+	return ok
 }
 
 // okReason is what hgweb says instead of "OK".
@@ -142,11 +148,20 @@ func (c *reasonConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(c.Conn, r)
 }
 
-// CloseWrite is what net/http ends a connection with that it didn't read to
-// the end, so that the client gets the answer before the reset.
+// CloseWrite ends the server's half of a connection on which a client sends
+// what nobody reads, so that it gets the answer before the reset. That of TLS
+// tells the client's TLS, but not its kernel.
 func (c *reasonConn) CloseWrite() error {
-	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return cw.CloseWrite()
+	var err error
+	for conn := c.Conn; conn != nil; {
+		if cw, ok := conn.(interface{ CloseWrite() error }); ok {
+			err = errors.Join(err, cw.CloseWrite())
+		}
+		t, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = t.NetConn()
 	}
-	return nil
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // writeBytes answers with a whole body.
@@ -15,6 +14,17 @@ func writeBytes(w http.ResponseWriter, r *http.Request, mediaType string, body [
 	writeHeader(w, r, http.StatusOK, "")
 	_, err := w.Write(body)
 	return err
+}
+
+// WritePage answers with a page for people.
+func WritePage(w http.ResponseWriter, r *http.Request, mediaType, body string) error {
+	return writeBytes(w, r, mediaType, []byte(body))
+}
+
+// MethodNotAllowed refuses a method of HTTP that means nothing here.
+func MethodNotAllowed() *StatusError {
+	return &StatusError{Code: http.StatusMethodNotAllowed, Reason: "method not allowed",
+		Header: http.Header{"Allow": {"GET, HEAD, POST, PUT"}}}
 }
 
 // WriteStatus answers a protocol command with a status, as hgweb does: the
@@ -33,17 +43,4 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, e *StatusError) error {
 // repository.
 func WriteNotFound(w http.ResponseWriter, r *http.Request) error {
 	return WriteStatus(w, r, &StatusError{Code: http.StatusNotFound, Reason: "Not Found"})
-}
-
-// drain reads and drops the rest of the body, because hg sends all of a push
-// before it reads the answer, and would be told of a broken connection instead.
-// A client that waits for "100 Continue" hasn't begun to send and needs no
-// draining; net/http closes its connection.
-func drain(r *http.Request, max int64) {
-	expects := strings.EqualFold(r.Header.Get("Expect"), "100-continue")
-	if expects || r.Body == nil || r.Body == http.NoBody || r.Method != http.MethodPost && r.Method != http.MethodPut {
-		return
-	}
-	// An error means that nobody is there to read the answer.
-	_, _ = io.CopyN(io.Discard, r.Body, max)
 }

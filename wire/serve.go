@@ -9,6 +9,10 @@ import (
 
 // An Endpoint answers a request to one repository.
 type Endpoint struct {
+	// Open, unless it is nil, opens the repository and sets the fields below.
+	// It is called once the client is allowed to do what it asks for.
+	Open func(context.Context) error
+
 	Repo     Repo
 	Pusher   Pusher // nil if the repository is served read-only
 	Features *Features
@@ -43,10 +47,9 @@ func (e *Endpoint) Serve(w http.ResponseWriter, r *http.Request) error {
 		return WriteStatus(w, r, &StatusError{Code: http.StatusBadRequest, Reason: "unknown command"})
 	}
 	if !isMethod(r.Method) {
-		return WriteStatus(w, r, &StatusError{Code: http.StatusMethodNotAllowed, Reason: "method not allowed",
-			Header: http.Header{"Allow": {"GET, HEAD, POST, PUT"}}})
+		return WriteStatus(w, r, MethodNotAllowed())
 	}
-	view := &lazyView{repo: e.Repo}
+	view := &lazyView{endpoint: e}
 	err := e.run(w, r, name, cmd, view)
 	return errors.Join(err, view.close())
 }
@@ -60,16 +63,21 @@ func isMethod(m string) bool {
 func (e *Endpoint) run(w http.ResponseWriter, r *http.Request, name string, cmd command, view *lazyView) error {
 	limits := e.Limits.withDefaults()
 	if err := e.allow(cmd.perm); err != nil {
-		return e.refuse(w, r, limits, err)
+		return e.refuse(w, r, err)
 	}
-	limitStalls(w, r, limits.StallTime)
+	if e.Open != nil {
+		if err := e.Open(r.Context()); err != nil {
+			return e.refuse(w, r, err)
+		}
+	}
+	limitStalls(w, r, limits)
 	client, err := parseClientCaps(r.Header)
 	if err != nil {
-		return e.refuse(w, r, limits, err)
+		return e.refuse(w, r, err)
 	}
 	args, err := readArgs(r, limits)
 	if err != nil {
-		return e.refuse(w, r, limits, err)
+		return e.refuse(w, r, err)
 	}
 	c := &call{name: name, args: args, client: client, features: e.Features, limits: limits,
 		allow: e.allow, view: view, pusher: e.Pusher, peer: e.Peer}
@@ -81,7 +89,7 @@ func (e *Endpoint) run(w http.ResponseWriter, r *http.Request, name string, cmd 
 	default:
 		body, err := c.simple(ctx, cmd)
 		if err != nil {
-			return e.refuse(w, r, limits, err)
+			return e.refuse(w, r, err)
 		}
 		return writeBytes(w, r, mediaType1, body)
 	}
@@ -96,7 +104,7 @@ func (e *Endpoint) allow(perm Permission) error {
 
 func (e *Endpoint) stream(ctx context.Context, c *call, cmd command, w http.ResponseWriter, r *http.Request) error {
 	if err := c.checkArgs(cmd); err != nil {
-		return e.refuse(w, r, c.limits, err)
+		return e.refuse(w, r, err)
 	}
 	s := newStream(w, r, c)
 	err := cmd.stream(ctx, c, s)
@@ -111,12 +119,11 @@ func (e *Endpoint) stream(ctx context.Context, c *call, cmd command, w http.Resp
 		return cut(w, err)
 	}
 	w.Header().Del("Content-Length")
-	return e.refuse(w, r, c.limits, err)
+	return e.refuse(w, r, err)
 }
 
 // refuse answers a command that failed before any of its answer was sent.
-func (e *Endpoint) refuse(w http.ResponseWriter, r *http.Request, l Limits, err error) error {
-	drain(r, l.MaxDrainBytes)
+func (e *Endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	var status *StatusError
 	if errors.As(err, &status) {
 		return errors.Join(err, WriteStatus(w, r, status))
@@ -134,15 +141,15 @@ func cut(w http.ResponseWriter, err error) error {
 // A lazyView is opened by the first command that needs it and then shared by
 // all of a batch.
 type lazyView struct {
-	repo Repo
-	view View // nil until it is needed
+	endpoint *Endpoint
+	view     View // nil until it is needed
 }
 
 func (l *lazyView) get(ctx context.Context) (View, error) {
 	if l.view != nil {
 		return l.view, nil
 	}
-	v, err := l.repo.View(ctx)
+	v, err := l.endpoint.Repo.View(ctx)
 	if err != nil {
 		return nil, err
 	}

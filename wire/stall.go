@@ -13,36 +13,45 @@ import (
 )
 
 // A client that stops in the middle would hold what its request holds for ever:
-// a place among the pushes, or a view. So each read of a body and each write
-// of a stream has a deadline. How long a whole request takes doesn't matter, and
-// a push that waits for its turn reads nothing.
+// a place among the pushes, or a view. So there is a least rate at which a body
+// has to come, and a stream to be taken. How long a whole request takes doesn't
+// matter, and a push that waits for its turn reads nothing.
 
 // A stallBody is the body of a request.
 type stallBody struct {
 	io.ReadCloser
-	conn  *http.ResponseController
-	limit time.Duration
+	conn   *http.ResponseController
+	limits Limits
+
+	// Since the last StallBytes were complete:
+	waited time.Duration // for bytes, not by who reads them
+	got    int64
 }
 
-// limitStalls makes reads of the body of r fail when nothing comes for limit.
-func limitStalls(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+// limitStalls makes reads of the body of r fail when too little comes.
+func limitStalls(w http.ResponseWriter, r *http.Request, l Limits) {
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &stallBody{r.Body, http.NewResponseController(w), limit}
+		r.Body = &stallBody{ReadCloser: r.Body, conn: http.NewResponseController(w), limits: l}
 	}
 }
 
 // Read implements io.Reader.
 func (b *stallBody) Read(p []byte) (int, error) {
+	start := time.Now()
 	// A connection without deadlines, as in tests, just has none.
-	_ = b.conn.SetReadDeadline(time.Now().Add(b.limit))
+	_ = b.conn.SetReadDeadline(start.Add(b.limits.StallTime - b.waited))
 	n, err := b.ReadCloser.Read(p)
+	b.waited += time.Since(start)
+	if b.got += int64(n); b.got >= b.limits.StallBytes {
+		b.waited, b.got = 0, 0
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		// The server goes on reading, to learn when the client leaves.
 		_ = b.conn.SetReadDeadline(time.Time{})
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// The deadline stays, or the server would wait for the rest.
-		err = fmt.Errorf("%w: nothing was received for %v", hg.ErrMalformed, b.limit)
+		err = fmt.Errorf("%w: only %d bytes were received in %v", hg.ErrMalformed, b.got, b.limits.StallTime)
 	}
 	return n, err
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -17,7 +19,7 @@ import (
 func TestStalledBody(t *testing.T) {
 	for _, tt := range []struct{ name, head, want string }{
 		{"arguments", "POST /?cmd=lookup HTTP/1.1\r\nX-HgArgs-Post: 50\r\nContent-Length: 50\r\n", "application/hg-error"},
-		{"bundle", "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data: nothing was received"},
+		{"bundle", "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data: only 18 bytes were received in 20ms"},
 		{"refused bundle", "POST /?cmd=unbundle&heads=zz HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,6 +45,71 @@ func TestStalledBody(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowBody: a client that sends a byte now and then is no better than one
+// that sends none, but what takes long in all may come slowly, and time that
+// the server takes for itself doesn't count.
+func TestSlowBody(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		piece, pieces int
+		pause, think  time.Duration
+		ok            bool
+	}{
+		{"drops", 1, 100, 90 * time.Millisecond, 0, false},
+		{"a little too slow", 90, 100, 90 * time.Millisecond, 0, false},
+		{"fast enough", 101, 100, 90 * time.Millisecond, 0, true},
+		{"slow server", 101, 100, 0, 5 * time.Second, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := Limits{StallTime: time.Second, StallBytes: 1010}
+				r := httptest.NewRequest("POST", "/", nil)
+				body := &slowBody{ResponseWriter: httptest.NewRecorder(), piece: tt.piece, pieces: tt.pieces, pause: tt.pause}
+				r.Body = body
+				limitStalls(body, r, l)
+				p := make([]byte, 500)
+				var err error
+				for err == nil {
+					time.Sleep(tt.think)
+					_, err = r.Body.Read(p)
+				}
+				if (err == io.EOF) != tt.ok {
+					t.Errorf("reading ended with %v, want a good end: %v", err, tt.ok)
+				}
+			})
+		})
+	}
+}
+
+// A slowBody comes in pieces, each after a pause. It is also the writer of the
+// answer, whose connection has the deadlines.
+type slowBody struct {
+	http.ResponseWriter
+	piece, pieces int
+	pause         time.Duration
+	deadline      time.Time
+}
+
+func (b *slowBody) SetReadDeadline(t time.Time) error {
+	b.deadline = t
+	return nil
+}
+
+func (b *slowBody) Read([]byte) (int, error) {
+	if left := time.Until(b.deadline); b.pause >= left && !b.deadline.IsZero() {
+		time.Sleep(left)
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(b.pause)
+	if b.pieces == 0 {
+		return 0, io.EOF
+	}
+	b.pieces--
+	return b.piece, nil
+}
+
+func (b *slowBody) Close() error { return nil }
 
 // TestStalledReader: a client that takes nothing of a stream is cut off.
 func TestStalledReader(t *testing.T) {
