@@ -121,13 +121,14 @@ func (l *Loader) rcFiles(c *Config, name string) []string {
 }
 
 // WebConf derives a Config from base with the file of a --web-conf option,
-// which is trusted whoever owns it.
+// which is trusted whoever owns it. What it has in [paths] goes to a section of
+// its own: that of a user's hgrc names where to pull from.
 func (l *Loader) WebConf(base *Config, name string) (*Config, error) {
 	if _, err := l.FS.Stat(name); err != nil {
 		return nil, &sentence{reason(err) + ": '" + name + "'", err}
 	}
 	c := base.derive()
-	return c, l.read(c, name, true)
+	return c, l.readInto(c, name, true, map[string]string{"paths": servedSection})
 }
 
 // Repository derives a Config from base with the files of a repository whose
@@ -156,6 +157,11 @@ func (l *Loader) Repository(base *Config, dir, sharedDir string) (*Config, error
 // since the file may say who has access. A fault in a file that isn't trusted is
 // a warning.
 func (l *Loader) read(c *Config, name string, trust bool) error {
+	return l.readInto(c, name, trust, nil)
+}
+
+// readInto is read, but puts sections of the file into others.
+func (l *Loader) readInto(c *Config, name string, trust bool, others map[string]string) error {
 	c.see(name)
 	// The owner of this file answers also for what it includes.
 	data, info, err := l.FS.ReadFile(name)
@@ -184,6 +190,11 @@ func (l *Loader) read(c *Config, name string, trust bool) error {
 			return fault
 		}
 		c.warnings = append(c.warnings, "ignored "+fault.Location+": "+fault.Message)
+	}
+	for i, o := range p.ops {
+		if other, ok := others[o.section]; ok {
+			p.ops[i].section = other
+		}
 	}
 	c.apply(p.ops, trusted)
 	return nil

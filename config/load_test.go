@@ -270,7 +270,8 @@ func TestPaths(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "web.conf")
 			writeFiles(t, filepath.Dir(file), map[string]string{"web.conf": strings.ReplaceAll(tt.conf, "DIR", dir)})
 			l := newTestLoader(nil)
-			c, err := l.WebConf(New(), file)
+			// What a user has in [paths] is nothing to serve.
+			c, err := l.WebConf(New(Item{"paths", "default", dir + "/a", "hgrc"}), file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,9 +294,23 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestBelow(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"a b/.hg", "a b/sub/$x/.hg"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := newTestLoader(nil).Below(dir)
+	want := []Path{{"a b", dir + "/a b"}, {"a b/sub/$x", dir + "/a b/sub/$x"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("Below = %v, %v, want %v", got, err, want)
+	}
+}
+
 func TestPathsMissing(t *testing.T) {
 	l := newTestLoader(nil)
-	c := New(Item{"paths", "x", "/nosuch/*", "test"}, Item{"paths", "y", "/tmp/z", "test"})
+	c := New(Item{servedSection, "x", "/nosuch/*", "test"}, Item{servedSection, "y", "/tmp/z", "test"})
 	paths, err := l.Paths(c)
 	if err == nil || !slices.Equal(paths, []Path{{"y", "/tmp/z"}}) {
 		t.Errorf("Paths = %v, %v; want an error and the other path", paths, err)

@@ -13,6 +13,9 @@ type Path struct {
 	Dir  string // the directory that holds .hg
 }
 
+// servedSection holds what a --web-conf file has in [paths].
+const servedSection = "hgweb-paths"
+
 // Paths finds the repositories that a --web-conf file names, in [paths] and
 // [collections] (hg help hgweb). Of two with the same name the later counts.
 // What is named without a wildcard is taken without looking. An error doesn't
@@ -20,7 +23,7 @@ type Path struct {
 func (l *Loader) Paths(c *Config) ([]Path, error) {
 	var found []Path
 	var faults []error
-	for _, it := range c.Items("paths") {
+	for _, it := range c.Items(servedSection) {
 		for _, dir := range ParseList(it.Value) {
 			paths, err := l.served(strings.Trim(it.Key, "/"), l.expand(dir))
 			found, faults = append(found, paths...), append(faults, err)
@@ -52,13 +55,28 @@ func lastOfEach(paths []Path) []Path {
 func (l *Loader) served(prefix, dir string) ([]Path, error) {
 	root, wildcard := filepath.Split(dir)
 	if wildcard != "*" && wildcard != "**" {
-		return []Path{{prefix, dir}}, nil
+		dir, err := filepath.Abs(dir)
+		return []Path{{prefix, dir}}, err
 	}
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	dirs, err := l.walk(root, wildcard == "**")
+	return l.walked(prefix, root, wildcard == "**")
+}
+
+// Below finds the repositories in a directory, below it, and inside of each
+// other, with their names relative to it.
+func (l *Loader) Below(dir string) ([]Path, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return l.walked("", dir, true)
+}
+
+func (l *Loader) walked(prefix, root string, nested bool) ([]Path, error) {
+	dirs, err := l.walk(root, nested)
 	var paths []Path
 	for _, d := range dirs {
 		below := strings.TrimPrefix(d[len(root):], "/")
@@ -73,8 +91,9 @@ func (l *Loader) collection(prefix, root string) ([]Path, error) {
 	dirs, err := l.walk(root, false)
 	var paths []Path
 	for _, d := range dirs {
-		d = filepath.Clean(d)
-		paths = append(paths, Path{strings.TrimLeft(strings.TrimPrefix(d, prefix), "/"), d})
+		name := strings.TrimLeft(strings.TrimPrefix(filepath.Clean(d), prefix), "/")
+		abs, aerr := filepath.Abs(d)
+		paths, err = append(paths, Path{name, abs}), errors.Join(err, aerr)
 	}
 	return paths, err
 }

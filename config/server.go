@@ -22,6 +22,8 @@ type Server struct {
 	Validate               bool
 	BookmarksPushkeyCompat bool
 
+	View string // what of a repository is exchanged
+
 	bundle1 map[string]*bool
 }
 
@@ -42,7 +44,13 @@ func (c *Config) Server() (Server, error) {
 		CheckRelated:            r.string("check-related", "concurrent-push-mode") == "check-related",
 		Validate:                r.bool(false, "validate"),
 		BookmarksPushkeyCompat:  r.bool(true, "bookmarks-pushkey-compat"),
+		View:                    r.string("served", "view"),
 		bundle1:                 map[string]*bool{},
+	}
+	if _, ok := c.Get("server", "bundle2.stream"); !ok { // it has an older name
+		old := &reader{view: c.trusted, section: "experimental"}
+		s.Bundle2Stream = old.bool(true, "bundle2.stream")
+		r.faults = append(r.faults, old.faults...)
 	}
 	for _, key := range []string{"bundle1", "bundle1gd", "bundle1.pull", "bundle1gd.pull", "bundle1.push", "bundle1gd.push"} {
 		s.bundle1[key] = r.optional(key)
@@ -77,6 +85,8 @@ type Exchange struct {
 	SingleHeadPublicOnly bool // what is not public doesn't count for it
 	SingleHeadClosed     bool // closed heads do
 
+	ExtraFilters bool // experimental.extra-filter-revs hides changesets
+
 	PostArgs bool // experimental.httppostargs
 	PushVars bool // push.pushvars.server: hand pushed variables to hooks
 }
@@ -93,6 +103,7 @@ func (c *Config) Exchange() (Exchange, error) {
 		SingleHead:           r.bool(false, "single-head-per-branch"),
 		SingleHeadPublicOnly: r.bool(false, "single-head-per-branch:public-changes-only"),
 		SingleHeadClosed:     r.bool(false, "single-head-per-branch:account-closed-heads"),
+		ExtraFilters:         r.string("", "extra-filter-revs") != "",
 		PostArgs:             r.bool(false, "httppostargs"),
 		PushVars:             push.bool(false, "pushvars.server"),
 	}

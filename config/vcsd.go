@@ -45,8 +45,11 @@ type Vcsd struct {
 	HookSlots   int           // hooks run at once
 
 	PushSlots int           // pushes received and verified at once
-	PushQueue int           // pushes that wait for a slot
-	QueueWait time.Duration // how long each waits at most
+	PushQueue int           // pushes that wait for a slot, or for their turn after that
+	QueueWait time.Duration // how long each waits for a slot at most
+
+	OpenRepositories int           // that stay open beside those in use
+	IdleTime         time.Duration // how long one stays open that nobody uses
 }
 
 // Vcsd reads [vcsd], from trusted files only.
@@ -81,6 +84,9 @@ func (c *Config) Vcsd() (Vcsd, error) {
 		PushSlots:       r.atLeast(1, 64, "push-slots"),
 		PushQueue:       r.atLeast(0, 10_000, "push-queue"),
 		QueueWait:       r.duration(10*time.Minute, "queue-wait"),
+
+		OpenRepositories: r.atLeast(1, 256, "open-repositories"),
+		IdleTime:         r.duration(10*time.Minute, "idle-time"),
 	}
 	r.unknown()
 	return v, r.err()

@@ -34,7 +34,8 @@ type Web struct {
 	Prefix       string // path before all others, "/x" or empty
 	BaseURL      string
 	Certificate  string
-	ServerHeader string
+	ServerHeader string // of all answers; empty: none
+	CSP          string // Content-Security-Policy of pages; empty: none
 	AccessLog    string // "-" is standard output
 	ErrorLog     string // "-" is standard error
 }
@@ -69,6 +70,7 @@ func (c *Config) Web() (Web, error) {
 	w.BaseURL = r.string("", "baseurl")
 	w.Certificate = r.string("", "certificate")
 	w.ServerHeader = r.string("", "server-header")
+	w.CSP = r.string("", "csp")
 	w.AccessLog = r.string("-", "accesslog")
 	w.ErrorLog = r.string("-", "errorlog")
 	return w, r.err()

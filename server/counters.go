@@ -47,7 +47,7 @@ func newCounters(filelogs *store.FilelogCache, a *admission) *counters {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vcsd_cache_bytes", Help: "Size of what is cached."},
 			func() float64 { return float64(filelogs.Stats().Cost) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vcsd_push_queue", Help: "Pushes that wait for a slot."},
-			func() float64 { return float64(a.queued.Load()) }),
+			func() float64 { return float64(a.queued()) }),
 	)
 	return m
 }
@@ -69,7 +69,7 @@ func (h *handler) serveAdmin(address string) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry.counters.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if h.registry.admit.draining.Load() {
+		if h.registry.admit.isDraining() {
 			http.Error(w, "draining", http.StatusServiceUnavailable)
 		}
 	})

@@ -80,7 +80,7 @@ func (s *settings) hookFault(perm wire.Permission) error {
 
 // pushHooks are those to be run in pushes; nil if there are none.
 func (r *repository) pushHooks() (*ingest.Hooks, error) {
-	s, err := r.conf.get()
+	s, err := r.settings()
 	if err != nil || !s.hooks.Has(hook.PushPoints()...) {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (r *repository) pushHooks() (*ingest.Hooks, error) {
 // readHook runs the hooks of a point that readers come to. What they print
 // goes to the log, as it goes to the terminal of hg serve.
 func (r *repository) readHook(ctx context.Context, point hook.Point, vars func() hook.Vars) error {
-	s, err := r.conf.get()
+	s, err := r.settings()
 	if err != nil || !s.hooks.Has(point) {
 		return err
 	}

@@ -17,15 +17,15 @@ func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (_ 
 	if r.pipeline == nil {
 		return wire.PushReply{}, r.readOnly
 	}
-	done, err := r.admission.admit(ctx)
+	t, err := r.admission.admit(ctx, r.path, sender(req.Peer))
 	if err != nil {
 		return wire.PushReply{}, err
 	}
-	defer done()
+	defer t.done()
 	start := time.Now()
 	defer func() { r.counters.pushed(err, time.Since(start)) }()
 	reply, err := r.pipeline.Push(ctx, ingest.Request{
-		Body: req.Body, Who: who(req.Peer), HeadsArg: fmt.Sprint(req.Heads),
+		Body: req.Body, Who: who(req.Peer), HeadsArg: fmt.Sprint(req.Heads), Staged: t.staged,
 		CheckHeads: func(heads []hg.Node) error { return req.Heads.Check(heads, "uploading changes") },
 	})
 	if reply == nil {
@@ -61,20 +61,29 @@ func encodeReply(reply *ingest.Reply) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Pushkey implements wire.Pusher.
+// Pushkey implements wire.Pusher. It has no body that would need a slot.
 func (r *repository) Pushkey(ctx context.Context, req wire.PushkeyRequest) (wire.PushkeyReply, error) {
 	if r.pipeline == nil {
 		return wire.PushkeyReply{}, r.readOnly
 	}
-	done, err := r.admission.admit(ctx)
+	t, err := r.admission.enter(r.path, sender(req.Peer))
 	if err != nil {
 		return wire.PushkeyReply{}, err
 	}
-	defer done()
+	defer t.done()
 	ok, output, err := r.pipeline.Pushkey(ctx, req.Namespace, req.Key, req.Old, req.New, who(req.Peer))
 	return wire.PushkeyReply{OK: ok, Output: output}, err
 }
 
 func who(p wire.Peer) ingest.Who {
 	return ingest.Who{User: p.User, Remote: p.Host, URL: p.URL(), Time: time.Now().UTC()}
+}
+
+// sender tells the shares of an admission apart: by user, or if there is none
+// by address.
+func sender(p wire.Peer) string {
+	if p.User != "" {
+		return "user " + p.User
+	}
+	return "address " + p.Host
 }

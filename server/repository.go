@@ -8,27 +8,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
-	"vcsd/config"
 	"vcsd/hg"
-	"vcsd/hook"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
 	"vcsd/refs"
 	"vcsd/store"
 )
 
-// A repository is one that this process serves. It is opened when first asked
-// for and stays open.
+// A repository is one that this process serves; see registry.
 type repository struct {
-	path string // of its working directory, absolute
-	repo *store.Repo
-	conf *repoConf
-	log  *slog.Logger
+	path    string // of its working directory, absolute
+	repo    *store.Repo
+	configs *configs // of the process
+	log     *slog.Logger
 
 	admission *admission // of the process
 	counters  *counters  // of the process
@@ -38,153 +33,12 @@ type repository struct {
 	readOnly error
 }
 
-// A registry opens repositories and keeps them.
-type registry struct {
-	refs     refs.Store
-	loader   *config.Loader
-	conf     *config.Config // of the server as a whole
-	log      *slog.Logger
-	filelogs *store.FilelogCache
-	limits   ingest.Limits
-	hooks    hook.Options // how they are run
-	admit    *admission
-	counters *counters
-	node     string
-	bootID   string
-
-	mu    sync.Mutex
-	open  map[string]*opening // by path; guarded by mu
-	ended bool                // guarded by mu
-}
-
-// An opening is a repository that is open or about to be.
-type opening struct {
-	done chan struct{} // closed when repo or err is set
-	repo *repository
-	err  error
-	dir  vfs.Info // of .hg when it was opened
-
-	opened time.Time // set before done is closed
-}
-
-// get returns the repository at path, which is absolute. What is no
-// repository is fs.ErrNotExist.
-func (g *registry) get(ctx context.Context, path string) (*repository, error) {
-	info, err := vfs.NewOS(path).Stat(".hg")
-	if err != nil {
-		return nil, err
-	}
-	o, mine, err := g.claim(path, info)
-	if err != nil {
-		return nil, err
-	}
-	if mine {
-		g.fill(context.WithoutCancel(ctx), path, o)
-	}
-	select {
-	case <-o.done:
-		return o.repo, o.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// fill opens the repository that o was claimed for.
-func (g *registry) fill(ctx context.Context, path string, o *opening) {
-	o.err = hg.ErrUnavailable // should opening it panic
-	defer func() {
-		if o.err != nil {
-			g.drop(path, o)
-		}
-		close(o.done)
-	}()
-	o.repo, o.err = g.openRepository(ctx, path)
-	o.opened = time.Now()
-}
-
-// reopenAfter is how long a repository refuses pushes for a reason that may
-// pass, such as etcd being away, before it is opened anew.
-const reopenAfter = 5 * time.Second
-
-// stale tells whether it is worth the try to open a repository anew: it takes
-// no pushes, and that need not stay so.
-func (o *opening) stale() bool {
-	select {
-	case <-o.done:
-	default:
-		return false
-	}
-	r := o.repo
-	return r != nil && r.pipeline == nil && !errors.Is(r.readOnly, hg.ErrReadOnly) && time.Since(o.opened) > reopenAfter
-}
-
-// claim returns the opening of a path, and whether the caller has to open it.
-// A directory that was replaced is opened anew.
-func (g *registry) claim(path string, info vfs.Info) (o *opening, mine bool, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ended {
-		return nil, false, hg.ErrUnavailable
-	}
-	if o, ok := g.open[path]; ok && o.dir.Ino == info.Ino && o.dir.Dev == info.Dev && !o.stale() {
-		return o, false, nil
-	}
-	old := g.open[path]
-	o = &opening{done: make(chan struct{}), dir: info}
-	g.open[path] = o
-	if old != nil {
-		go old.close(g.log)
-	}
-	return o, true, nil
-}
-
-func (g *registry) drop(path string, o *opening) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open[path] == o {
-		delete(g.open, path)
-	}
-}
-
-// close ends all pipelines and closes all repositories.
-func (g *registry) close() error {
-	g.mu.Lock()
-	g.ended = true
-	all := g.open
-	g.open = nil
-	g.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, o := range all {
-		wg.Go(func() { o.close(g.log) })
-	}
-	wg.Wait()
-	return nil
-}
-
-func (o *opening) close(log *slog.Logger) {
-	<-o.done
-	if o.repo == nil {
-		return
-	}
-	var err error
-	if o.repo.pipeline != nil {
-		err = errors.Join(o.repo.pipeline.Close(), o.repo.repo.SaveBranches(true))
-	}
-	if err = errors.Join(err, o.repo.repo.Close()); err != nil {
-		log.Error("repository not closed in order", "repo", o.repo.path, "error", err)
-	}
-}
-
 func (g *registry) openRepository(ctx context.Context, path string) (*repository, error) {
-	dir := filepath.Join(path, ".hg")
-	storeDir, shared, err := storeOf(dir)
+	storeDir, _, err := storeOf(filepath.Join(path, ".hg"))
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{path: path, log: g.log.With("repo", path), admission: g.admit, counters: g.counters}
-	if r.conf, err = g.repoConf(dir, shared, r.log); err != nil {
-		return nil, err
-	}
+	r := &repository{path: path, log: g.log.With("repo", path), configs: g.configs, admission: g.admit, counters: g.counters}
 	fsys := vfs.NewOS(storeDir)
 	// Before anybody reads the store: a power cut may have left it in pieces.
 	options, perr := g.pipelineOptions(ctx, r, fsys, storeDir)
@@ -223,10 +77,13 @@ func storeOf(dir string) (storeDir, shared string, err error) {
 	return storeDir, shared, nil
 }
 
+// settings returns those of the repository as its files are now.
+func (r *repository) settings() (*settings, error) { return r.configs.repository(r.path) }
+
 // publishing tells whether what is pushed becomes public, as it does unless
 // the configuration says otherwise.
 func (r *repository) publishing() bool {
-	s, err := r.conf.get()
+	s, err := r.settings()
 	if err != nil {
 		return true
 	}
@@ -235,14 +92,14 @@ func (r *repository) publishing() bool {
 
 // changegroup3 tells whether bundles may have changegroups of version 03.
 func (r *repository) changegroup3() bool {
-	s, err := r.conf.get()
+	s, err := r.settings()
 	return err == nil && s.exchange.Changegroup3
 }
 
 // policy returns what the configuration says on pushes; what hg does by
 // default while it can't be read.
 func (r *repository) policy() ingest.Policy {
-	s, err := r.conf.get()
+	s, err := r.settings()
 	if err != nil {
 		return ingest.Policy{Publishing: true}
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"vcsd/config"
@@ -93,12 +92,18 @@ func (c *serveCmd) Run(s *streams) (err error) {
 	}
 	defer limitGarbage(os.Getenv)()
 	logFaults(logs.log, newHooks(conf.config, "", hook.Options{}))
-	reg, closeRefs, err := c.openRegistry(s.ctx, conf, logs.log)
+	configs := newConfigs(conf.loader, conf.config, func() (*config.Config, error) { return c.reload(conf) }, logs.log)
+	configs.hooks = hook.Options{Timeout: conf.vcsd.HookTimeout, Limit: hook.NewLimit(conf.vcsd.HookSlots)}
+	reg, closeRefs, err := c.openRegistry(s.ctx, conf, configs, logs.log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, reg.close(), closeRefs()) }()
-	h := &handler{registry: reg, mounts: conf.mounts, prefix: web.Prefix, ids: ids, log: logs.log}
+	defer func() {
+		reg.close()
+		err = errors.Join(err, closeRefs())
+	}()
+	cat := &catalog{configs: configs, log: logs.log, root: conf.root, fixed: conf.fixed}
+	h := &handler{registry: reg, configs: configs, catalog: cat, prefix: web.Prefix, server: web.ServerHeader, ids: ids, log: logs.log}
 	if a := conf.vcsd.AdminAddress; a != "" {
 		admin, err := h.serveAdmin(a)
 		if err != nil {
@@ -115,42 +120,70 @@ type loaded struct {
 	loader *config.Loader
 	config *config.Config
 	vcsd   config.Vcsd
-	mounts mounts
+
+	// What is served unless a file for --web-conf says so.
+	root  string // all repositories below a directory
+	fixed string // or one
 }
 
 func (c *serveCmd) load() (l *loaded, err error) {
-	if l, err = c.loadFiles(); err != nil {
+	l = &loaded{loader: config.NewLoader()}
+	if err := c.locate(l); err != nil {
+		return nil, err
+	}
+	if l.config, err = c.reload(l); err != nil {
 		return nil, err
 	}
 	l.vcsd, err = l.config.Vcsd()
 	return l, err
 }
 
-func (c *serveCmd) loadFiles() (*loaded, error) {
-	l := &loaded{loader: config.NewLoader()}
-	var err error
-	if l.config, err = c.systemConfig(l.loader); err != nil {
-		return nil, err
+// locate finds what is served.
+func (c *serveCmd) locate(l *loaded) (err error) {
+	switch {
+	case c.WebConf != "":
+		c.WebConf, err = filepath.Abs(c.WebConf)
+		return err
+	case c.Root != "":
+		if !isDir(c.Root) {
+			return fmt.Errorf("--root %s: no such directory", c.Root)
+		}
+		l.root, err = filepath.Abs(c.Root)
+		return err
+	case c.Repository != "":
+		if !isRepository(c.Repository) {
+			return fmt.Errorf("repository %s not found", c.Repository)
+		}
+		l.fixed, err = filepath.Abs(c.Repository)
+		return err
 	}
-	cwd, err := os.Getwd()
-	if err != nil {
+	l.fixed, err = enclosingRepository()
+	return err
+}
+
+// reload reads all files that count for the server as a whole, and checks what
+// of them may count after its start. The hgrc of a single repository is one of
+// them, as in hg serve.
+func (c *serveCmd) reload(l *loaded) (conf *config.Config, err error) {
+	if conf, err = c.systemConfig(l.loader); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.WebConf != "":
-		if l.config, err = l.loader.WebConf(l.config, c.WebConf); err != nil {
-			return nil, err
+		conf, err = l.loader.WebConf(conf, c.WebConf)
+	case l.fixed != "":
+		dir := filepath.Join(l.fixed, ".hg")
+		_, shared, serr := storeOf(dir)
+		if serr != nil {
+			return nil, serr
 		}
-		l.mounts = mountsOf(l.config, cwd)
-	case c.Root != "":
-		l.mounts = mounts{{dir: absolute(cwd, c.Root), depth: nested}}
-		if info, err := os.Stat(l.mounts[0].dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("--root %s: no such directory", c.Root)
-		}
-	default:
-		return l, c.loadRepository(l, cwd)
+		conf, err = l.loader.Repository(conf, dir, shared)
 	}
-	return l, nil
+	if err != nil {
+		return nil, err
+	}
+	_, err = newSettings(conf, nil)
+	return conf, err
 }
 
 // systemConfig reads the files of system and user, and what flags set.
@@ -162,25 +195,12 @@ func (c *serveCmd) systemConfig(l *config.Loader) (*config.Config, error) {
 	return l.System(items...)
 }
 
-// loadRepository serves one repository; its own hgrc counts for the server
-// too, as in hg serve.
-func (c *serveCmd) loadRepository(l *loaded, cwd string) (err error) {
-	dir := absolute(cwd, c.Repository)
-	if c.Repository == "" {
-		if dir, err = enclosingRepository(cwd); err != nil {
-			return err
-		}
+func enclosingRepository() (string, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return "", err
 	}
-	if !isRepository(dir) {
-		return fmt.Errorf("repository %s not found", c.Repository)
-	}
-	l.mounts = mounts{{dir: dir, depth: single}}
-	l.config, err = l.loader.Repository(l.config, filepath.Join(dir, ".hg"), "")
-	return err
-}
-
-func enclosingRepository(dir string) (string, error) {
-	for d := dir; ; d = filepath.Dir(d) {
+	for d := cwd; ; d = filepath.Dir(d) {
 		if isRepository(d) {
 			return d, nil
 		}
@@ -216,7 +236,7 @@ func (c *serveCmd) overrides() ([]config.Item, error) {
 
 // openRegistry connects to etcd and makes the registry. closeRefs ends the
 // connection, after the registry was closed.
-func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Logger) (g *registry, closeRefs func() error, err error) {
+func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *configs, log *slog.Logger) (g *registry, closeRefs func() error, err error) {
 	bootID, err := ingest.BootID()
 	if err != nil {
 		return nil, nil, err
@@ -258,17 +278,17 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, log *slog.Log
 	if err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
-	g = &registry{
-		refs: client, loader: conf.loader, conf: conf.config, log: log, node: node, bootID: bootID,
-		filelogs: store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes)), open: make(map[string]*opening),
-		admit: newAdmission(v.PushSlots, v.PushQueue, v.QueueWait),
+	admit := newAdmission(v.PushSlots, v.PushQueue, v.QueueWait)
+	filelogs := store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes))
+	g = newRegistry(process{
+		refs: client, configs: configs, log: log, node: node, bootID: bootID,
+		filelogs: filelogs, admit: admit, counters: newCounters(filelogs, admit),
+		maxOpen: v.OpenRepositories, idleTime: v.IdleTime,
 		limits: ingest.Limits{
 			MaxPushBytes: v.MaxPushBytes, MaxTextBytes: v.MaxTextBytes, MaxChangesets: v.MaxChangesets,
 			QuarantineBytes: v.QuarantineBytes, LockWait: lockWait, PublishWait: v.PublishWait,
 		},
-		hooks: hook.Options{Timeout: v.HookTimeout, Limit: hook.NewLimit(v.HookSlots)},
-	}
-	g.counters = newCounters(g.filelogs, g.admit)
+	})
 	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
 }
 
@@ -325,9 +345,9 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 			return errors.Join(err, l.Close())
 		}
 	}
-	c.announce(s.stdout, scheme, l.Addr(), web, h.mounts)
+	c.announce(s.stdout, scheme, l.Addr(), web, h.catalog)
 	srv := &http.Server{
-		Handler: h.ids.located(logs.access.logged(h.routes())), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
+		Handler: wire.Linger(h.ids.located(logs.access.logged(h.routes())), wire.Limits{}), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
 	}
 	return h.serveUntilDone(s.ctx, srv, wire.ReasonListener(l), c.drainTimeout)
@@ -367,7 +387,7 @@ func listenError(web *config.Web, err error) error {
 
 // announce prints where the server listens, as hg serve does: not if the port
 // was chosen and nobody asked. Below a root it also tells how to clone.
-func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, ms mounts) {
+func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, cat *catalog) {
 	chosen := c.Port != "" && c.Port != "0" && c.Root == ""
 	if c.Quiet || chosen && !c.Verbose {
 		return
@@ -384,15 +404,14 @@ func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *conf
 	if c.Root == "" {
 		return
 	}
-	paths, more := ms.list()
-	for i, p := range paths {
-		if i == 10 {
-			more = true
-			break
-		}
-		fmt.Fprintf(w, "  hg clone %s%s\n", base, strings.TrimPrefix(p, "/"))
+	paths := cat.list()
+	for _, p := range paths[:min(len(paths), maxAnnounced)] {
+		fmt.Fprintf(w, "  hg clone %s%s\n", base, p.Name)
 	}
-	if more {
+	if len(paths) > maxAnnounced {
 		fmt.Fprintf(w, "  ... and more, listed at %s\n", base)
 	}
 }
+
+// maxAnnounced is how many repositories are named at the start.
+const maxAnnounced = 10

@@ -129,7 +129,7 @@ func (v *view) listPhases(keys map[string]string) {
 // namespaces are those of pushkey that clients are told of.
 func (r *repository) namespaces() []string {
 	names := []string{"bookmarks", "namespaces", "phases"}
-	if s, err := r.conf.get(); err == nil && s.exchange.Obsmarkers {
+	if s, err := r.settings(); err == nil && s.exchange.Obsmarkers {
 		names = append(names, "obsolete")
 	}
 	return names
@@ -215,7 +215,7 @@ func (v *view) StreamOut(ctx context.Context, w *wire.Stream) error {
 
 // streamAllowed tells whether the store's files may be sent as they are.
 func (v *view) streamAllowed() bool {
-	s, err := v.repo.conf.get()
+	s, err := v.repo.settings()
 	return err == nil && s.streamAllowed(v.View)
 }
 

@@ -1,32 +1,13 @@
 package server
 
 import (
-	"log/slog"
-	"path/filepath"
-	"slices"
-	"sync"
-
 	"vcsd/config"
+	"vcsd/hg"
 	"vcsd/hook"
 	"vcsd/store"
 	"vcsd/wire"
 	"vcsd/wire/compression"
 )
-
-// repoConf is the configuration of one repository. It is read again when the
-// repository's own hgrc changes.
-type repoConf struct {
-	loader *config.Loader
-	base   *config.Config
-	dir    string       // the repository's .hg
-	shared string       // the .hg that it shares its store with; may be empty
-	hooks  hook.Options // how its hooks are run
-	log    *slog.Logger // hears of hooks that can't be run; may be nil
-
-	mu      sync.Mutex
-	print   []config.Info // of the files read; guarded by mu
-	current *settings     // guarded by mu
-}
 
 // settings are the checked values of a repository's configuration. They are
 // not changed once made.
@@ -36,47 +17,6 @@ type settings struct {
 	exchange config.Exchange
 	engines  []compression.Engine // of answers
 	hooks    *hook.Runner
-}
-
-// repoConf reads the configuration of the repository whose .hg is dir.
-func (g *registry) repoConf(dir, shared string, log *slog.Logger) (*repoConf, error) {
-	c := &repoConf{loader: g.loader, base: g.conf, dir: dir, shared: shared, hooks: g.hooks, log: log}
-	_, err := c.get()
-	return c, err
-}
-
-// get returns the settings as the files are now.
-func (c *repoConf) get() (*settings, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.fingerprint()
-	if c.current != nil && slices.Equal(now, c.print) {
-		return c.current, nil
-	}
-	conf, err := c.loader.Repository(c.base, c.dir, c.shared)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSettings(conf, newHooks(conf, filepath.Dir(c.dir), c.hooks))
-	if err != nil {
-		return nil, err
-	}
-	if c.log != nil {
-		logFaults(c.log, s.hooks)
-	}
-	c.current, c.print = s, now
-	return s, nil
-}
-
-// fingerprint tells whether the repository's own files changed. A file that
-// is missing has the zero Info.
-func (c *repoConf) fingerprint() []config.Info {
-	var prints []config.Info
-	for _, name := range []string{"hgrc", "hgrc-not-shared"} {
-		info, _ := c.loader.FS.Stat(filepath.Join(c.dir, name))
-		prints = append(prints, info)
-	}
-	return prints
 }
 
 func newSettings(conf *config.Config, hooks *hook.Runner) (s *settings, err error) {
@@ -92,6 +32,20 @@ func newSettings(conf *config.Config, hooks *hook.Runner) (s *settings, err erro
 	}
 	s.engines, err = wire.EnginesByName(s.server.CompressionEngines)
 	return s, err
+}
+
+// fault refuses what the configuration wants to be restricted in ways that this
+// server doesn't know: that must not be passed over.
+func (s *settings) fault(perm wire.Permission) error {
+	switch {
+	case perm == wire.Read:
+		return nil
+	case s.server.View != "served":
+		return hg.Abortf("server.view = %s is not supported", s.server.View)
+	case s.exchange.ExtraFilters:
+		return hg.Abortf("experimental.extra-filter-revs is not supported")
+	}
+	return s.hookFault(perm)
 }
 
 // levels returns the levels to compress with that are set.
