@@ -86,13 +86,19 @@ func TestUnknownOutcomeIsSeen(t *testing.T) {
 	}
 }
 
-// And what another process published and then died.
+// And what another process published that ended before it could link it.
 func TestDeadProcessIsSeen(t *testing.T) {
 	n := newNode(t)
 	c := chain(nil, "", "c", 2)
 	n.push(pushOf(c[0]))
-	dead := &node{t: t, fs: n.fs, cluster: n.cluster, publishing: true, boot: n.boot}
-	publishOnly(t, dead, pushOf(c[1]))
+	b := &brokenFS{FS: n.fs}
+	dead := &node{t: t, fs: b, cluster: n.cluster, publishing: true, boot: n.boot}
+	dead.mustOpen()
+	b.broken.Store(true)
+	if _, err := dead.try(pushOf(c[1])); err == nil {
+		t.Fatal("a push that can't be linked was acknowledged")
+	}
+	dead.close()
 	n.sees(c[1].Node())
 }
 

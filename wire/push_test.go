@@ -141,7 +141,6 @@ func TestReadOnly(t *testing.T) {
 // TestRefusedPushIsAnswered sends as hg does: what comes is read only when all
 // is sent, or the pipe is broken.
 func TestRefusedPushIsAnswered(t *testing.T) {
-	const answer = "HTTP/1.1 403 ssl required\r\n"
 	for _, size := range []int64{0, 1000, 256 << 10, 256<<10 + 1, 1 << 20, 100 << 20} {
 		var read int64
 		s := serve(t, func(r *http.Request) *Endpoint {
