@@ -274,8 +274,13 @@ var pushkeyHook = regexp.MustCompile(`(?s)== pushkey\n.*?cwd=ROOT\n`)
 // differently makes what is done here of what stock does; see
 // doc/design/hooks.md.
 func differently(scene, s string) string {
-	veto, isVeto := strings.CutPrefix(scene, "veto-")
-	point, old := strings.CutSuffix(veto, "-bundle1")
+	words := strings.Split(scene, "-")
+	is := func(word string) bool { return slices.Contains(words, word) }
+	veto := scene[strings.Index(scene, "-")+1:] // where it is one, the hook
+	for _, form := range []string{"-bundle1", "-raw", "-part", "-moved"} {
+		veto = strings.TrimSuffix(veto, form)
+	}
+	sentence := veto + ".no hook exited with status 3\n"
 	switch {
 	case scene == "draft":
 		return strings.Replace(s, "sees N2:public N1:public N0:public", "sees N2:draft N1:draft N0:draft", 1)
@@ -283,15 +288,26 @@ func differently(scene, s string) string {
 		return strings.Replace(s, "sees N2:public N0:public", "sees N2:draft N0:draft", 1)
 	case scene == "obsmarkers-only": // which stock has written by then
 		return strings.Replace(s, "HG_NEW_OBSMARKERS=1\n", "HG_NEW_OBSMARKERS=1\nHG_PENDING=ROOT\n", 1)
-	case !isVeto:
-		return s
-	case scene == "veto-pretxnopen":
+	case is("raw") && strings.Contains(s, internalError):
+		undone := "transaction abort!\nrollback completed\n"
+		if veto == "pretxnopen" {
+			undone = ""
+		}
+		return strings.Replace(s, internalError, "0\nsaid by the hook\n"+undone+"pushkey-abort: "+sentence, 1)
+	case is("keys"):
+		return strings.Replace(s, internalError, "prelistkeys.no hook exited with status 3\n", 1)
+	case is("read"):
+		return strings.Replace(s, "abort: HTTP Error 500: "+internalError, "abort: remote error:\nprelistkeys.no hook exited with status 3", 1)
+	case veto == "pretxnopen" && !is("bundle1"):
 		return strings.Replace(s, "remote: ", "remote: said by the hook\nremote: ", 1)
-	case old && strings.Contains(s, "remote: said by the hook\n"):
+	case is("veto") && is("bundle1") && strings.Contains(s, "remote: said by the hook\n"):
 		end := strings.Index(s, "== ")
-		return s[:end] + "remote: abort: " + point + ".no hook exited with status 3\n" + s[end:]
-	case strings.HasPrefix(scene, "veto-pretxnclose"):
+		return s[:end] + "remote: abort: " + sentence + s[end:]
+	case is("pretxnclose"):
 		return pushkeyHook.ReplaceAllString(s, "")
 	}
 	return s
 }
+
+// internalError is all that stock says of a veto where it doesn't expect one.
+const internalError = "Internal Server Error"

@@ -7,7 +7,7 @@
 # SERVE is the command of the server, hg serve by default.
 set -u
 OUT=${1:?}; shift; mkdir -p "$OUT"; OUT=$(cd "$OUT" && pwd)
-[ $# -gt 0 ] || set -- changes drafts markers variables old refusals
+[ $# -gt 0 ] || set -- changes drafts markers variables old refusals alone reading
 HG=${HG:-hg}
 SERVE=${SERVE:-$HG serve}
 W=$(mktemp -d); trap '[ -n "${SRV:-}" ] && kill "$SRV"; rm -rf "$W"' EXIT
@@ -113,6 +113,36 @@ for p in prelistkeys preoutgoing listkeys outgoing; do
 done
 serve --config "hooks.pretxnopen.no=kill -9 \$\$"; ci b
 scene veto-signal $HG push "$URL"
+}
+alone() { # refusals where there are no changesets
+fresh; serve --config phases.publish=no; ci a; $HG push -q "$URL"; $HG book bk; local n; n=$($HG log -r 0 -T '{node}')
+for p in pretxnopen prepushkey pretxnclose-bookmark pretxnclose txnclose; do
+  serve --config phases.publish=no --config "hooks.$p.no=echo said by the hook; exit 3"
+  scene "alone-$p" $HG push -B bk "$URL"
+  $HG book -d bk; [ $p = txnclose ] && $HG push -q -B bk "$URL"; $HG book bk
+  scene "alone-$p-part" $HG push --config devel.legacy.exchange=bookmarks -B bk "$URL"
+  scene "alone-$p-raw" api pushkey "namespace=bookmarks&key=raw&old=&new=$n"
+done
+for p in prepushkey pretxnclose-phase pretxnclose; do
+  fresh; serve --config phases.publish=no; ci a; $HG push -q "$URL"; n=$($HG log -r 0 -T '{node}'); $HG phase -p 0
+  serve --config phases.publish=no --config "hooks.$p.no=echo said by the hook; exit 3"
+  scene "alone-$p-moved-raw" api pushkey "namespace=phases&key=$n&old=1&new=0"
+  scene "alone-$p-moved-part" $HG push --config devel.legacy.exchange=phases "$URL"
+  scene "alone-$p-moved" $HG push "$URL"
+done
+serve --config phases.publish=no
+scene alone-moved-again-raw api pushkey "namespace=phases&key=$n&old=1&new=0"
+$HG push -q "$URL"
+scene alone-moved-late-raw api pushkey "namespace=phases&key=$n&old=1&new=0"
+}
+reading() { # refusals of what old clients read
+fresh; serve; ci a; $HG push -q "$URL"
+for p in prelistkeys preoutgoing; do
+  serve --config "hooks.$p.no=echo said by the hook; exit 3"
+  scene "read-$p-keys" api listkeys namespace=bookmarks
+  scene "read-$p-push" $HG push "$URL"
+  scene "read-$p-bundle1" $HG clone -q -U --pull --config devel.legacy.exchange=bundle1 "$URL" "$W/d-$p"
+done
 }
 
 for group; do "$group"; done
