@@ -13,6 +13,7 @@ import (
 // A state is a repository at one seq. It is immutable but for its count of
 // references; its snapshots are closed with the last one.
 type state struct {
+	id       uint64 // among all states of the process
 	seq      uint64
 	epoch    uint64      // of the filelog cache's keys
 	rewrites uint64      // epoch since which logs were only appended to
@@ -35,6 +36,9 @@ type state struct {
 	// whose count fell to zero is never used again.
 	refs atomic.Int64
 }
+
+// states counts the states made.
+var states atomic.Uint64
 
 func (s *state) acquire() bool {
 	for {
@@ -76,7 +80,7 @@ func (r *Repo) loadLocked(seq uint64) error {
 	}
 	old := r.cur.Load()
 	st := &state{
-		seq: seq, epoch: r.epoch, rewrites: r.rewrites, print: print,
+		id: states.Add(1), seq: seq, epoch: r.epoch, rewrites: r.rewrites, print: print,
 		changelog: r.changelog.Snapshot(), manifest: r.manifest.Snapshot(),
 	}
 	st.refs.Store(1)

@@ -2,6 +2,9 @@ package store
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"io/fs"
 	"slices"
 
 	"vcsd/hg"
@@ -36,7 +39,11 @@ func (c *TagsFileNodes) Get(r hg.Rev, n hg.Node) (file hg.Node, ok bool) {
 	if r < 0 || at >= len(c.raw) {
 		return file, false
 	}
-	rec := c.raw[at : at+tagsRecordLen]
+	return parseTagsRecord(c.raw[at:at+tagsRecordLen], n)
+}
+
+// parseTagsRecord reads the record of a changeset.
+func parseTagsRecord(rec []byte, n hg.Node) (file hg.Node, ok bool) {
 	if bytes.Equal(rec, tagsMissing) || !bytes.Equal(rec[:tagsPrefixLen], n[:tagsPrefixLen]) {
 		return file, false
 	}
@@ -60,4 +67,41 @@ func (c *TagsFileNodes) Encode(n int) []byte {
 		b = append(b, tagsMissing...)
 	}
 	return b
+}
+
+// tagsFileNodesName is the file of a TagsFileNodes, relative to .hg.
+const tagsFileNodesName = "cache/hgtagsfnodes1"
+
+// CachedTagsFileNodes returns the revisions of .hgtags in changesets, as far as
+// hg's cache knows them; NullNode for one that has no such file. The null
+// revision is always known.
+func (v *View) CachedTagsFileNodes(revs []hg.Rev) (_ map[hg.Rev]hg.Node, err error) {
+	known := make(map[hg.Rev]hg.Node)
+	f, err := v.repo.fs.Open(tagsFileNodesName)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if f != nil {
+		defer func() { err = errors.Join(err, f.Close()) }()
+	}
+	for _, r := range revs {
+		if r == hg.NullRev {
+			known[r] = hg.NullNode
+			continue
+		}
+		if f == nil {
+			continue
+		}
+		var rec [tagsRecordLen]byte
+		if n, err := f.ReadAt(rec[:], int64(r)*tagsRecordLen); n < len(rec) {
+			if err != nil && err != io.EOF {
+				return nil, err
+			}
+			continue
+		}
+		if node, ok := parseTagsRecord(rec[:], v.Changelog().Node(r)); ok {
+			known[r] = node
+		}
+	}
+	return known, nil
 }

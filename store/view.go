@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"sync/atomic"
@@ -25,6 +28,17 @@ func (v *View) Close() {
 		v.state.release()
 	}
 }
+
+// Again returns another View of the same state, which the caller closes. v must
+// be open.
+func (v *View) Again() *View {
+	v.state.refs.Add(1)
+	return &View{repo: v.repo, state: v.state}
+}
+
+// State tells what the View shows from what others show of any repository: two
+// Views with the same State are equal. 0 is none.
+func (v *View) State() uint64 { return v.state.id }
 
 // Repo returns the repository.
 func (v *View) Repo() *Repo { return v.repo }
@@ -122,6 +136,17 @@ func (v *View) DraftRoots() []hg.Rev { return v.state.phases.roots[hg.Draft] }
 // file has them.
 func (v *View) PhaseRoots() PhaseRoots { return v.state.phases.Roots() }
 
+// HasSecret tells whether there are changesets that are secret, or more hidden
+// than that by their phase.
+func (v *View) HasSecret() bool {
+	for p, roots := range v.state.phases.Roots() {
+		if p >= hg.Secret && len(roots) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // HasMarkers tells whether the repository has obsolescence markers.
 func (v *View) HasMarkers() bool { return v.state.obs.Len() > 0 }
 
@@ -136,6 +161,26 @@ func (v *View) Obsolete(r hg.Rev) bool { return v.state.obsolete.Has(r) }
 // begins with the changesets of the View.
 func (v *View) Pinned(g RevGraph, bookmarks map[string]hg.Node) ([]hg.Rev, error) {
 	return v.repo.pinned(g, bookmarks)
+}
+
+// MarkerVersion returns the version of the format of the markers.
+func (v *View) MarkerVersion() byte { return v.state.obs.version }
+
+// MarkerBytes returns the length of the markers in their file.
+func (v *View) MarkerBytes() int64 { return v.state.obs.size }
+
+// WriteMarkers writes the obsolescence markers, as they stand in the file
+// ObsStorePath at the View's seq: MarkerBytes bytes.
+func (v *View) WriteMarkers(w io.Writer) (err error) {
+	f, err := v.repo.fs.Open(ObsStorePath)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := io.CopyN(w, f, v.MarkerBytes()); err != nil {
+		return fmt.Errorf("first %d bytes of %s: %w", v.MarkerBytes(), ObsStorePath, err)
+	}
+	return nil
 }
 
 // Bookmark returns where a bookmark stands, and whether there is one. It may
