@@ -55,6 +55,27 @@ func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
 	return &Writer{w: body, frame: make([]byte, sizeLen, sizeLen+payloadBytes)}, nil
 }
 
+// Start returns what a stream without parameters begins with.
+func Start() []byte { return append([]byte(magic), 0, 0, 0, 0) }
+
+// NewPartsWriter returns a Writer of the parts of a stream from id on, whose
+// start and parts before are written by other means.
+func NewPartsWriter(w io.Writer, id uint32) (*Writer, error) {
+	body, err := compression.NewWriter(compression.None, 0, w)
+	return &Writer{w: body, id: id, frame: make([]byte, sizeLen, sizeLen+payloadBytes)}, err
+}
+
+// AppendPart adds a whole part whose payload is one chunk.
+func AppendPart(b []byte, id uint32, typ string, mandatory bool, payload []byte, params ...Param) ([]byte, error) {
+	b, err := appendHeader(b, id, typ, mandatory, params)
+	if err != nil {
+		return b, err
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
+	b = append(b, payload...)
+	return binary.BigEndian.AppendUint32(b, endOfPayload), nil
+}
+
 // Part starts a part, which must be closed before the next one is started.
 func (w *Writer) Part(typ string, mandatory bool, params ...Param) (*PartWriter, error) {
 	if w.err == nil && w.cur != nil {
