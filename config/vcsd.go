@@ -36,6 +36,11 @@ type Vcsd struct {
 	MaxChangesets   int   // of a push
 	QuarantineBytes int64 // of all pushes in flight to one repository
 	CacheBytes      int64 // of the indexes of filelogs
+	SpoolBytes      int64 // of answers that several clients read while they are made
+
+	// PullBundles is how many changesets have to be new before a bundle is made
+	// of them that clones are served from; 0: none is ever made.
+	PullBundles int
 
 	// AdminAddress is where metrics and readiness are served, apart from the
 	// repositories; empty: nowhere.
@@ -78,6 +83,8 @@ func (c *Config) Vcsd() (Vcsd, error) {
 		MaxChangesets:   r.atLeast(0, 0, "max-changesets"),
 		QuarantineBytes: r.bytes(0, "quarantine-bytes"),
 		CacheBytes:      r.bytes(0, "cache-bytes"),
+		SpoolBytes:      r.bytes(0, "spool-bytes"),
+		PullBundles:     r.atLeast(0, 500, "pull-bundles"),
 		AdminAddress:    r.string("", "admin-address"),
 		HookTimeout:     r.duration(0, "hook-timeout"),
 		HookSlots:       r.atLeast(1, 64, "hook-slots"),

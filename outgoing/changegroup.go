@@ -17,17 +17,24 @@ type changegroupWriter struct {
 	sel     *selection
 	w       *changegroup.Writer
 	version changegroup.Version
+
+	// sentFile, if not nil, is told the name of each file that is sent.
+	sentFile func(path string)
 }
 
 // writeChangegroup writes changesets, manifests and files of a selection.
 func writeChangegroup(ctx context.Context, sel *selection, w *changegroup.Writer, v changegroup.Version) error {
 	g := &changegroupWriter{sel: sel, w: w, version: v}
+	return g.write(ctx)
+}
+
+func (g *changegroupWriter) write(ctx context.Context) error {
 	if err := g.w.StartChangelog(); err != nil {
 		return err
 	}
-	cl := sel.view.Changelog()
+	cl := g.sel.view.Changelog()
 	self := func(r hg.Rev) hg.Node { return cl.Node(r) }
-	if err := g.revisions(ctx, cl, sel.revs, self); err != nil {
+	if err := g.revisions(ctx, cl, g.sel.revs, self); err != nil {
 		return err
 	}
 	files, err := g.manifests(ctx)
@@ -111,6 +118,9 @@ func (g *changegroupWriter) file(ctx context.Context, path string, need links) e
 	}
 	if len(revs) == 0 {
 		return nil
+	}
+	if g.sentFile != nil {
+		g.sentFile(path)
 	}
 	if err := g.w.StartFile(path); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/store"
 	"vcsd/wire"
@@ -42,6 +41,10 @@ type Args struct {
 	Stream, StreamAllowed bool
 
 	Publishing bool // phases.publish of the repository
+
+	// Several tells that the client takes more than one changegroup in a
+	// bundle, as hg does when it pulls, and not for hg incoming.
+	Several bool
 
 	Hooks Hooks // may be nil
 }
@@ -79,30 +82,41 @@ func GetBundle(ctx context.Context, view *store.View, a Args, keys KeyLister, w 
 	if err := a.check(); err != nil {
 		return err
 	}
+	if err := a.checkStream(view); err != nil {
+		return err
+	}
 	sel, heads, err := a.selection(view)
 	if err != nil {
 		return err
 	}
-	if !a.Bundle2 {
-		return sendGroup(ctx, a.Hooks, sel, func() error {
-			return writeChangegroup(ctx, sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
-		})
-	}
-	b := &bundleWriter{view: view, sel: sel, heads: heads, args: a}
-	send := func() error {
-		// Before anything is written: it may be refused.
-		if err := b.readKeys(ctx, keys); err != nil {
+	return a.betweenHooks(ctx, sel, func() error {
+		b, err := a.newWriter(ctx, sel, heads, keys)
+		if err != nil {
 			return err
 		}
-		if err := b.findMarkers(); err != nil {
-			return err
-		}
-		return b.write(ctx, w)
-	}
-	if len(sel.revs) == 0 {
+		return b.writeTo(ctx, w)
+	})
+}
+
+// betweenHooks calls send between the hooks, if there is a changegroup to send.
+func (a *Args) betweenHooks(ctx context.Context, sel *selection, send func() error) error {
+	if a.Bundle2 && len(sel.revs) == 0 {
 		return send()
 	}
 	return sendGroup(ctx, a.Hooks, sel, send)
+}
+
+// newWriter returns what will write the answer. It does all that the answer may
+// be refused for.
+func (a *Args) newWriter(ctx context.Context, sel *selection, heads []hg.Rev, keys KeyLister) (*bundleWriter, error) {
+	b := &bundleWriter{view: sel.view, sel: sel, heads: heads, args: *a}
+	if !a.Bundle2 {
+		return b, nil
+	}
+	if err := b.readKeys(ctx, keys); err != nil {
+		return nil, err
+	}
+	return b, b.findMarkers()
 }
 
 // check refuses what the client could not read, in hg's words.
@@ -132,6 +146,18 @@ func (a *Args) check() error {
 	return nil
 }
 
+// checkStream refuses a stream clone to who could not read the markers, and
+// would see what they hide.
+func (a *Args) checkStream(view *store.View) error {
+	if !a.Stream || !a.Bundle2 || !view.HasMarkers() {
+		return nil
+	}
+	if slices.Contains(a.Caps["obsmarkers"], fmt.Sprintf("V%d", view.MarkerVersion())) {
+		return nil
+	}
+	return hg.Abortf("server has obsolescence markers, but client cannot receive them via stream clone")
+}
+
 // selection resolves heads and common.
 func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
 	var common []hg.Rev
@@ -153,7 +179,8 @@ func (a *Args) selection(view *store.View) (*selection, []hg.Rev, error) {
 	return newSelection(view, common, withoutNull(heads)), heads, nil
 }
 
-// bundleWriter writes the parts of one bundle2.
+// bundleWriter writes one bundle: a bundle2 of several parts, or a bare
+// changegroup.
 type bundleWriter struct {
 	view  *store.View
 	sel   *selection
@@ -166,10 +193,27 @@ type bundleWriter struct {
 	markerVersion byte
 }
 
-func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
+// on returns a writer of the same bundle that reads another View of the same
+// state.
+func (b *bundleWriter) on(view *store.View) *bundleWriter {
+	c := *b
+	c.view, c.sel = view, b.sel.on(view)
+	return &c
+}
+
+// writeTo writes the bundle.
+func (b *bundleWriter) writeTo(ctx context.Context, w io.Writer) (err error) {
+	if !b.args.Bundle2 {
+		return writeChangegroup(ctx, b.sel, changegroup.NewWriter(w, changegroup.V01), changegroup.V01)
+	}
 	if b.out, err = bundle2.NewWriter(w, bundle2.WriterOptions{}); err != nil {
 		return err
 	}
+	return b.write(ctx)
+}
+
+// write writes all parts and ends the bundle.
+func (b *bundleWriter) write(ctx context.Context) error {
 	if b.args.Stream {
 		if err := b.stream(ctx); err != nil {
 			return err
@@ -197,6 +241,11 @@ func (b *bundleWriter) write(ctx context.Context, w io.Writer) (err error) {
 	}
 	if b.args.Phases {
 		if err := b.phaseHeads(); err != nil {
+			return err
+		}
+	}
+	if b.args.Changegroup {
+		if err := b.caches(); err != nil {
 			return err
 		}
 	}
@@ -292,76 +341,4 @@ func (b *bundleWriter) listKeys(ns string, pairs []bundle2.KeyValue) error {
 	}
 	_, err = b.out.WritePart("listkeys", true, payload, bundle2.Mandatory("namespace", ns)...)
 	return err
-}
-
-// phaseHeads tells the phases of what the client gets or knows: on a
-// publishing server all is public.
-func (b *bundleWriter) phaseHeads() error {
-	byPhase := map[hg.Phase][]hg.Rev{}
-	if b.args.Publishing {
-		byPhase[hg.Public] = b.heads
-	} else {
-		for _, h := range b.heads {
-			p := hg.Public
-			if h != hg.NullRev {
-				p = b.view.Phase(h)
-			}
-			byPhase[p] = append(byPhase[p], h)
-		}
-		byPhase[hg.Public] = b.withPublicBelow(byPhase[hg.Public], byPhase[hg.Draft])
-	}
-	var entries []bundle2.PhaseHead
-	for _, p := range []hg.Phase{hg.Public, hg.Draft} {
-		nodes := make([]hg.Node, 0, len(byPhase[p]))
-		for _, r := range byPhase[p] {
-			nodes = append(nodes, b.view.Changelog().Node(r))
-		}
-		slices.SortFunc(nodes, hg.Node.Compare)
-		for _, n := range slices.Compact(nodes) {
-			entries = append(entries, bundle2.PhaseHead{Phase: p, Node: n})
-		}
-	}
-	_, err := b.out.WritePart("phase-heads", true, bundle2.AppendPhaseHeads(nil, entries))
-	return err
-}
-
-// withPublicBelow adds to public heads the heads of the public ancestors of
-// drafts, but for those that are below a public head anyway.
-func (b *bundleWriter) withPublicBelow(public, drafts []hg.Rev) []hg.Rev {
-	edge := b.publicEdge(drafts)
-	if len(edge) == 0 {
-		return public
-	}
-	known := withoutNull(public)
-	all := slices.Clone(public)
-	for _, r := range dag.HeadsOf(b.view, slices.Concat(edge, known)) {
-		if !slices.Contains(known, r) {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// publicEdge returns the public changesets that a walk down from drafts meets
-// first, ascending.
-func (b *bundleWriter) publicEdge(drafts []hg.Rev) []hg.Rev {
-	seen := make(map[hg.Rev]struct{})
-	var edge []hg.Rev
-	stack := slices.Clone(drafts)
-	for len(stack) > 0 {
-		r := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if _, ok := seen[r]; ok || r == hg.NullRev {
-			continue
-		}
-		seen[r] = struct{}{}
-		if b.view.Phase(r) == hg.Public {
-			edge = append(edge, r)
-			continue
-		}
-		p1, p2 := b.view.Parents(r)
-		stack = append(stack, p1, p2)
-	}
-	slices.Sort(edge)
-	return edge
 }

@@ -65,3 +65,10 @@ func (s *selection) clientHas(link hg.Rev) bool {
 	}
 	return s.commonSet.Has(link)
 }
+
+// on returns the same selection on another View of the same state.
+func (s *selection) on(view *store.View) *selection {
+	c := *s
+	c.view = view
+	return &c
+}

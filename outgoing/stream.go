@@ -104,6 +104,9 @@ func (s *streamClone) addPhases() {
 	})
 }
 
+// addMarkers adds the obsolescence markers, which hide what is hidden.
+func (s *streamClone) addMarkers() { s.add("obsstore", s.view.MarkerBytes(), s.view.WriteMarkers) }
+
 // writeV2 writes the payload of a stream2 part: for each file the letter of
 // its place ("s", the store), the lengths of its name and of its content as
 // varints, the name, the content.
@@ -163,6 +166,9 @@ func (b *bundleWriter) stream(ctx context.Context) error {
 	}
 	if !b.args.Publishing {
 		s.addPhases()
+	}
+	if b.view.HasMarkers() {
+		s.addMarkers()
 	}
 	reqs := bundle2.Quote(strings.Join(b.view.Repo().Requirements().Streamed(), ","))
 	part, err := b.out.Part("stream2", true, bundle2.Mandatory(

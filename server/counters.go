@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"vcsd/cache"
+	"vcsd/outgoing"
 	"vcsd/store"
 )
 
@@ -21,7 +22,7 @@ type counters struct {
 	requests *prometheus.CounterVec   // by command
 }
 
-func newCounters(filelogs *store.FilelogCache, a *admission) *counters {
+func newCounters(filelogs *store.FilelogCache, a *admission, pulls *outgoing.Pulls) *counters {
 	m := &counters{
 		registry: prometheus.NewRegistry(),
 		pushes:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vcsd_pushes_total", Help: "Pushes answered."}, []string{"result"}),
@@ -42,6 +43,19 @@ func newCounters(filelogs *store.FilelogCache, a *admission) *counters {
 	} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "vcsd_cache_" + c.name, Help: c.help},
 			func() float64 { return c.value(filelogs.Stats()) }))
+	}
+	for _, c := range []struct {
+		source string
+		value  func(outgoing.PullStats) uint64
+	}{
+		{"computed", func(s outgoing.PullStats) uint64 { return s.Computed }},
+		{"joined", func(s outgoing.PullStats) uint64 { return s.Joined }},
+		{"prepared", func(s outgoing.PullStats) uint64 { return s.Prepared }},
+		{"single", func(s outgoing.PullStats) uint64 { return s.Single }},
+	} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "vcsd_pulls_total",
+			Help:        "Answers to getbundle: computed for all who want the same, joined to one of these, prepared before, or made for a single request.",
+			ConstLabels: prometheus.Labels{"source": c.source}}, func() float64 { return float64(c.value(pulls.Stats())) }))
 	}
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vcsd_cache_bytes", Help: "Size of what is cached."},

@@ -32,6 +32,7 @@ func (r *repository) Unbundle(ctx context.Context, req wire.UnbundleRequest) (_ 
 		return wire.PushReply{}, err
 	}
 	out := wire.PushReply{Caps: reply.Caps, Output: reply.Output, Result: reply.Ret}
+	r.maker.poke(r)
 	if err == nil && reply.Bundle2 {
 		out.Bundle2, err = encodeReply(reply)
 	}

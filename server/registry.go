@@ -11,6 +11,7 @@ import (
 	"vcsd/hg"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
+	"vcsd/outgoing"
 	"vcsd/refs"
 	"vcsd/store"
 )
@@ -24,6 +25,8 @@ type process struct {
 	limits   ingest.Limits
 	admit    *admission
 	counters *counters
+	pulls    *outgoing.Pulls
+	maker    *bundleMaker // nil: no bundles are made ahead
 	node     string
 	bootID   string
 
@@ -293,6 +296,8 @@ func (g *registry) close() {
 		g.closeLocked(o)
 	}
 	g.mu.Unlock()
+	g.maker.close()
+	g.pulls.Close()
 	g.closing.Wait()
 }
 
@@ -302,6 +307,7 @@ func (o *opening) close(log *slog.Logger) {
 	if o.repo == nil {
 		return
 	}
+	o.repo.maker.forget(o.repo)
 	var err error
 	if o.repo.pipeline != nil {
 		err = errors.Join(o.repo.pipeline.Close(), o.repo.repo.SaveBranches(true))

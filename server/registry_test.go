@@ -14,6 +14,7 @@ import (
 
 	"vcsd/config"
 	"vcsd/internal/vfs"
+	"vcsd/outgoing"
 	"vcsd/refs"
 	"vcsd/store"
 )
@@ -35,10 +36,10 @@ func testRegistry(t testing.TB, maxOpen int, idle time.Duration) *registry {
 	t.Helper()
 	client := refs.NewMemory().Client(refs.Options{Node: "test"})
 	admit := newAdmission(64, 1000, time.Minute)
-	filelogs := store.NewFilelogCache(1 << 20)
+	filelogs, pulls := store.NewFilelogCache(1<<20), outgoing.NewPulls(0)
 	g := newRegistry(process{
 		refs: client, configs: testConfigs(t), log: slog.New(slog.DiscardHandler), filelogs: filelogs,
-		admit: admit, counters: newCounters(filelogs, admit), node: "test", bootID: "boot",
+		admit: admit, counters: newCounters(filelogs, admit, pulls), pulls: pulls, node: "test", bootID: "boot",
 		maxOpen: maxOpen, idleTime: idle,
 	})
 	t.Cleanup(func() {

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
 	"vcsd/hg"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
+	"vcsd/outgoing"
 	"vcsd/refs"
 	"vcsd/store"
 )
@@ -25,8 +27,14 @@ type repository struct {
 	configs *configs // of the process
 	log     *slog.Logger
 
-	admission *admission // of the process
-	counters  *counters  // of the process
+	admission *admission      // of the process
+	counters  *counters       // of the process
+	pulls     *outgoing.Pulls // of the process
+	maker     *bundleMaker    // of the process; nil: no bundles are made ahead
+
+	// prepared are the bundles made ahead; nil without a maker.
+	prepared *outgoing.Prepared
+	seen     atomic.Uint64 // State of the View that was pulled from last
 
 	// pipeline takes its pushes; nil if it can't, for the reason readOnly.
 	pipeline *ingest.Pipeline
@@ -38,7 +46,7 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{path: path, log: g.log.With("repo", path), configs: g.configs, admission: g.admit, counters: g.counters}
+	r := &repository{path: path, log: g.log.With("repo", path), configs: g.configs, admission: g.admit, counters: g.counters, pulls: g.pulls, maker: g.maker}
 	fsys := vfs.NewOS(storeDir)
 	// Before anybody reads the store: a power cut may have left it in pieces.
 	options, perr := g.pipelineOptions(ctx, r, fsys, storeDir)
@@ -48,9 +56,13 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if r.repo, err = store.Open(fsys, store.Options{Filelogs: g.filelogs, Key: storeDir}); err != nil {
 		return nil, errors.Join(err, perr)
 	}
+	if g.maker != nil {
+		r.prepared = outgoing.NewPrepared(fsys)
+	}
 	if perr == nil {
 		r.pipeline, perr = ingest.Open(ctx, r.repo, options)
 	}
+	r.maker.poke(r)
 	if err := perr; err != nil {
 		r.readOnly = readOnlyReason(err)
 		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", err)
@@ -88,12 +100,6 @@ func (r *repository) publishing() bool {
 		return true
 	}
 	return s.exchange.Publish
-}
-
-// changegroup3 tells whether bundles may have changegroups of version 03.
-func (r *repository) changegroup3() bool {
-	s, err := r.settings()
-	return err == nil && s.exchange.Changegroup3
 }
 
 // policy returns what the configuration says on pushes; what hg does by

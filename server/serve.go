@@ -20,6 +20,7 @@ import (
 	"vcsd/hook"
 	"vcsd/ingest"
 	"vcsd/internal/vfs"
+	"vcsd/outgoing"
 	"vcsd/refs"
 	"vcsd/refs/embedded"
 	"vcsd/store"
@@ -280,9 +281,14 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 	}
 	admit := newAdmission(v.PushSlots, v.PushQueue, v.QueueWait)
 	filelogs := store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes))
+	pulls := outgoing.NewPulls(v.SpoolBytes)
+	var maker *bundleMaker
+	if v.PullBundles > 0 {
+		maker = newBundleMaker(v.PullBundles, log)
+	}
 	g = newRegistry(process{
 		refs: client, configs: configs, log: log, node: node, bootID: bootID,
-		filelogs: filelogs, admit: admit, counters: newCounters(filelogs, admit),
+		filelogs: filelogs, admit: admit, counters: newCounters(filelogs, admit, pulls), pulls: pulls, maker: maker,
 		maxOpen: v.OpenRepositories, idleTime: v.IdleTime,
 		limits: ingest.Limits{
 			MaxPushBytes: v.MaxPushBytes, MaxTextBytes: v.MaxTextBytes, MaxChangesets: v.MaxChangesets,

@@ -60,10 +60,10 @@ func (s *settings) levels() map[compression.Engine]int {
 	return levels
 }
 
-// streamAllowed tells whether the store's files may be sent as they are. They
-// hold hidden changesets too, and a client could not tell without the markers.
+// streamAllowed tells whether the store's files may be sent as they are: there
+// is no keeping back of secret changesets then.
 func (s *settings) streamAllowed(v *store.View) bool {
-	return s.server.Uncompressed && !v.HasMarkers() && (v.AllVisible() || s.server.UncompressedAllowSecret)
+	return s.server.Uncompressed && (!v.HasSecret() || s.server.UncompressedAllowSecret)
 }
 
 // changegroups returns the versions of changegroups that pushes may have.
@@ -83,7 +83,9 @@ func (s *settings) features(v *store.View) *wire.Features {
 	return &wire.Features{
 		CloneBundles: repo.HasCloneBundles(),
 
-		StreamOut: stream, StreamRequirements: reqs.Streamed(), StreamPreferred: s.server.PreferUncompressed,
+		// In version 1, which has no place for markers, hidden changesets would
+		// come back into sight.
+		StreamOut: stream && !v.HasMarkers(), StreamRequirements: reqs.Streamed(), StreamPreferred: s.server.PreferUncompressed,
 		Bundle2Stream: stream && s.server.Bundle2Stream,
 
 		HeaderLen: s.server.MaxHTTPHeaderLen,
@@ -96,6 +98,7 @@ func (s *settings) features(v *store.View) *wire.Features {
 		CheckRelated: s.server.CheckRelated,
 		Bundle1Pull:  s.server.Bundle1("pull", reqs.GeneralDelta),
 		Bundle1Push:  s.server.Bundle1("push", reqs.GeneralDelta),
+		PullBundles:  s.server.PullBundle,
 		NoFullPull:   s.server.DisableFullBundle,
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -135,59 +136,39 @@ func (r *repository) namespaces() []string {
 	return names
 }
 
-// Between implements wire.View.
-func (v *view) Between(_ context.Context, pairs [][2]hg.Node) ([][]hg.Node, error) {
-	out := make([][]hg.Node, len(pairs))
-	for i, pair := range pairs {
-		r, ok := v.Rev(pair[0])
-		if !ok {
-			return nil, &hg.UnknownRevision{Name: pair[0].String()}
-		}
-		next := 1
-		for dist := 0; r != hg.NullRev && v.Changelog().Node(r) != pair[1]; dist++ {
-			if dist == next {
-				out[i] = append(out[i], v.Changelog().Node(r))
-				next *= 2
-			}
-			r, _ = v.Parents(r)
-		}
-	}
-	return out, nil
-}
-
-// Branches implements wire.View.
-func (v *view) Branches(_ context.Context, nodes []hg.Node) ([][4]hg.Node, error) {
-	out := make([][4]hg.Node, len(nodes))
-	cl := v.Changelog()
-	for i, n := range nodes {
-		r, ok := v.Rev(n)
-		if !ok {
-			return nil, &hg.UnknownRevision{Name: n.String()}
-		}
-		for r != hg.NullRev {
-			p1, p2 := v.Parents(r)
-			if p2 != hg.NullRev || p1 == hg.NullRev {
-				out[i] = [4]hg.Node{n, cl.Node(r), cl.Node(p1), cl.Node(p2)}
-				break
-			}
-			r = p1
-		}
-		if r == hg.NullRev {
-			out[i] = [4]hg.Node{n, n, hg.NullNode, hg.NullNode}
-		}
-	}
-	return out, nil
-}
-
 // GetBundle implements wire.View.
 func (v *view) GetBundle(ctx context.Context, args wire.GetBundleArgs, w *wire.Stream) error {
-	return outgoing.GetBundle(ctx, v.View, outgoing.Args{
+	s, err := v.repo.settings()
+	if err != nil {
+		return err
+	}
+	q := outgoing.Pull{View: v.View, Keys: v.keyValues, Prepared: v.repo.prepared, Args: outgoing.Args{
 		Heads: args.Heads, Common: args.Common, Bundle2: args.Bundle2, Caps: args.Caps,
 		Changegroup: args.Changegroup, Phases: args.Phases, Bookmarks: args.Bookmarks, ListKeys: args.ListKeys,
-		Obsmarkers: args.Obsmarkers, Changegroup3: v.repo.changegroup3(), Publishing: v.repo.publishing(),
-		Stream: args.Stream, StreamAllowed: v.streamAllowed(),
-		Hooks: readHooks{v.repo},
-	}, v.keyValues, w)
+		Publishing: s.exchange.Publish, Stream: args.Stream, StreamAllowed: s.streamAllowed(v.View),
+		Hooks: readHooks{v.repo}, Obsmarkers: args.Obsmarkers, Changegroup3: s.exchange.Changegroup3,
+		// hg pull asks for phases, and hg incoming, which takes one changegroup
+		// only, doesn't. Clients that ask again after a part of an answer are new
+		// enough.
+		Several: args.PartialPull && (args.Phases || len(args.ListKeys) > 0),
+	}}
+	// What a local hg committed is seen here first.
+	if v.repo.seen.Swap(v.State()) != v.State() {
+		v.repo.maker.poke(v.repo)
+	}
+	return v.repo.pulls.Answer(ctx, q, w)
+}
+
+// PullBundle implements wire.View.
+func (v *view) PullBundle(ctx context.Context, args wire.GetBundleArgs, w *wire.Stream) (served bool, err error) {
+	f, err := outgoing.FindPullBundle(ctx, v.View, args.Heads, args.Common, w.Decodes)
+	if f == nil || err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w.Uncompressed()
+	w.SetSize(f.Bytes)
+	return true, f.WriteTo(w)
 }
 
 // keyValues lists a namespace in a fixed order.
@@ -211,12 +192,6 @@ func (v *view) Changegroup(ctx context.Context, roots, heads []hg.Node, w *wire.
 // StreamOut implements wire.View.
 func (v *view) StreamOut(ctx context.Context, w *wire.Stream) error {
 	return outgoing.StreamV1(ctx, v.View, w)
-}
-
-// streamAllowed tells whether the store's files may be sent as they are.
-func (v *view) streamAllowed() bool {
-	s, err := v.repo.settings()
-	return err == nil && s.streamAllowed(v.View)
 }
 
 // CloneBundles implements wire.View.

@@ -29,8 +29,8 @@ type Features struct {
 	Levels map[compression.Engine]int
 
 	// StreamOut offers stream clones of version 1, StreamRequirements are what
-	// a client must be able to read for it, StreamPreferred asks clients to
-	// use it.
+	// a client must be able to read for them in any version, StreamPreferred asks
+	// clients to use them.
 	StreamOut          bool
 	StreamRequirements []string
 	StreamPreferred    bool
@@ -53,6 +53,10 @@ type Features struct {
 
 	// CloneBundles tells clients to ask where they may fetch most of a clone.
 	CloneBundles bool
+
+	// PullBundles answers clients that ask for the rest with bundles that were
+	// put ready (server.pullbundle).
+	PullBundles bool
 
 	// NoFullPull refuses clones that are neither a stream nor start from a
 	// clone bundle (server.disablefullbundle).
@@ -115,7 +119,7 @@ func (f *Features) Capabilities() string {
 	if f.PostArgs {
 		caps = append(caps, "httppostargs")
 	}
-	if f.StreamOut {
+	if f.StreamOut || f.Bundle2Stream {
 		caps = append(caps, f.streamCaps()...)
 	}
 	slices.Sort(caps)

@@ -22,8 +22,9 @@ type command struct {
 	// simple returns the whole answer; such a command may stand in a batch.
 	simple func(context.Context, *call) ([]byte, error)
 
-	// stream writes a long answer.
+	// stream writes a long answer. bare ones are never compressed.
 	stream func(context.Context, *call, *Stream) error
+	bare   bool
 }
 
 // commands are those that hg serve has for HTTP, by name. It is filled by init
@@ -49,7 +50,7 @@ func init() {
 		"lookup":            {perm: Pull, args: []string{"key"}, simple: lookup},
 		"protocaps":         {perm: Pull, args: []string{"caps"}, simple: protocaps},
 		"pushkey":           {perm: Push, args: []string{"namespace", "key", "old", "new"}, simple: pushkey},
-		"stream_out":        {perm: Pull, stream: streamOut},
+		"stream_out":        {perm: Pull, stream: streamOut, bare: true},
 		"unbundle":          {perm: Push, args: []string{"heads"}},
 	}
 }

@@ -25,7 +25,8 @@ type fakeRepo struct {
 	manifest []byte
 	err      error // of every method that can fail
 
-	getBundle func(GetBundleArgs, *Stream) error
+	getBundle  func(GetBundleArgs, *Stream) error
+	pullBundle string // empty: there is none
 
 	pushReply PushReply
 	pushErr   error
@@ -111,6 +112,15 @@ func (f *fakeRepo) GetBundle(_ context.Context, args GetBundleArgs, w *Stream) e
 	}
 	_, err := w.Write(f.bundle)
 	return err
+}
+
+func (f *fakeRepo) PullBundle(_ context.Context, args GetBundleArgs, w *Stream) (bool, error) {
+	if f.pullBundle == "" {
+		return false, nil
+	}
+	w.Uncompressed()
+	_, err := io.WriteString(w, f.pullBundle)
+	return true, err
 }
 
 func (f *fakeRepo) Changegroup(_ context.Context, _, _ []hg.Node, w *Stream) error {

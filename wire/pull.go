@@ -44,7 +44,6 @@ func changegroupSubset(ctx context.Context, c *call, s *Stream) error {
 // streamOut answers "1" if the server doesn't offer it: a client that asks
 // nevertheless reads a code there.
 func streamOut(ctx context.Context, c *call, s *Stream) error {
-	s.bare = true
 	if !c.features.StreamOut {
 		_, err := s.Write([]byte("1\n"))
 		return err
@@ -113,6 +112,11 @@ func (c *call) getBundle(ctx context.Context, args GetBundleArgs, s *Stream) err
 	v, err := c.view.get(ctx)
 	if err != nil {
 		return err
+	}
+	if c.features.PullBundles && args.PartialPull {
+		if served, err := v.PullBundle(ctx, args, s); served || err != nil {
+			return err
+		}
 	}
 	if c.features.NoFullPull && args.Changegroup && len(args.Common) == 0 {
 		heads, err := v.Heads(ctx)

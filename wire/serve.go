@@ -107,6 +107,11 @@ func (e *Endpoint) stream(ctx context.Context, c *call, cmd command, w http.Resp
 		return e.refuse(w, r, err)
 	}
 	s := newStream(w, r, c)
+	s.bare = cmd.bare
+	if r.Method == http.MethodHead {
+		// Nobody would see what took so long to make.
+		return s.finish()
+	}
 	err := cmd.stream(ctx, c, s)
 	var answered *answeredError
 	if err == nil || errors.As(err, &answered) {
@@ -116,6 +121,10 @@ func (e *Endpoint) stream(ctx context.Context, c *call, cmd command, w http.Resp
 		return err
 	}
 	if s.started {
+		if ctx.Err() == nil {
+			// The error may have been told at the end of what was written.
+			err = errors.Join(err, s.Flush())
+		}
 		return cut(w, err)
 	}
 	w.Header().Del("Content-Length")

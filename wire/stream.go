@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"vcsd/wire/compression"
@@ -44,6 +45,26 @@ func (s *Stream) Engines() []compression.Engine {
 		return []compression.Engine{compression.None}
 	}
 	return s.client.accepted(s.features.Engines)
+}
+
+// Engine returns what will be written is going to be compressed with, and the
+// level. ok is false if the client could not be told that bytes are in that form
+// already, so that Encoded would refuse them.
+func (s *Stream) Engine() (e compression.Engine, level int, ok bool) {
+	e = compression.Zlib
+	switch engines := s.Engines(); {
+	case s.chosen:
+		e = s.engine
+	case len(engines) > 0:
+		e = engines[0]
+	}
+	return e, s.features.Levels[e], !s.bare && !s.started && s.client.reads(e)
+}
+
+// Decodes reports whether the client named e among the engines that it can
+// decode.
+func (s *Stream) Decodes(e compression.Engine) bool {
+	return slices.Contains(s.client.comp, e.WireName())
 }
 
 // Uncompressed asks for no compression, because what is written has been

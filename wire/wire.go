@@ -48,6 +48,11 @@ type View interface {
 	// client can't take half a bundle for a whole one.
 	GetBundle(ctx context.Context, args GetBundleArgs, w *Stream) error
 
+	// PullBundle writes a bundle that somebody has put ready for requests like
+	// this one (server.pullbundle), and reports whether there is one. The client
+	// asks for the rest.
+	PullBundle(ctx context.Context, args GetBundleArgs, w *Stream) (served bool, err error)
+
 	// Changegroup writes a changegroup 01 of the descendants of roots that are
 	// ancestors of heads; nil heads mean all heads.
 	Changegroup(ctx context.Context, roots, heads []hg.Node, w *Stream) error
