@@ -205,6 +205,23 @@ func TestObsmarkers(t *testing.T) {
 	}
 }
 
+func TestSingleHead(t *testing.T) {
+	for _, tt := range []struct {
+		text                       string
+		single, publicOnly, closed bool
+	}{
+		{"", false, false, false},
+		{"single-head-per-branch = yes", true, false, false},
+		{"single-head-per-branch = yes\nsingle-head-per-branch:public-changes-only = on", true, true, false},
+		{"single-head-per-branch = 1\nsingle-head-per-branch:account-closed-heads = true\nsingle-head-per-branch:public-changes-only = no", true, false, true},
+	} {
+		e, err := conf(t, "[experimental]\n"+tt.text+"\n").Exchange()
+		if err != nil || e.SingleHead != tt.single || e.SingleHeadPublicOnly != tt.publicOnly || e.SingleHeadClosed != tt.closed {
+			t.Errorf("%q: %+v, %v, want %v %v %v", tt.text, e, err, tt.single, tt.publicOnly, tt.closed)
+		}
+	}
+}
+
 func TestVcsd(t *testing.T) {
 	v, err := conf(t, "[vcsd]\nnode = x\nmax-push-bytes = 10MB\nlease-ttl = 2.5\netcd = a:1 b:2\n").Vcsd()
 	if err != nil {

@@ -15,10 +15,11 @@ func (b *bundleWriter) findMarkers() error {
 	if !b.args.Obsmarkers || obs.Len() == 0 {
 		return nil
 	}
-	wanted := dag.Ancestors(b.view, withoutNull(b.heads))
+	// What is not wanted is little, as a rule.
+	unwanted := dag.SetOf(dag.Missing(b.view, withoutNull(b.heads), b.view.HeadRevs())...)
 	b.markers = obs.Relevant(func(n hg.Node) bool {
 		r, ok := b.view.Rev(n)
-		return ok && wanted.Has(r)
+		return ok && r != hg.NullRev && !unwanted.Has(r)
 	})
 	if len(b.markers) == 0 {
 		return nil

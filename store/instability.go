@@ -20,7 +20,7 @@ type Instabilities struct {
 // public nor obsolete, ascending; only the visible ones among them count.
 func CountInstabilities(g RevGraph, phases Phases, obs *ObsStore, live []hg.Rev, obsolete, visible func(hg.Rev) bool) Instabilities {
 	orphan := orphans(g, live, obsolete)
-	late := replacements(g, phases, obs)
+	late := replacements(g, phases, obs, live)
 	rivals := newRivals(g, obs)
 	var n Instabilities
 	for _, r := range live {
@@ -54,36 +54,53 @@ func orphans(g dag.Graph, live []hg.Rev, obsolete func(hg.Rev) bool) *dag.Set {
 	return set
 }
 
-// replacements returns all that replace a public changeset, directly or not,
-// but for what mends that.
-func replacements(g RevGraph, phases Phases, obs *ObsStore) map[hg.Node]struct{} {
-	found := make(map[hg.Node]struct{})
-	var pending []hg.Node
-	follow := func(m *obsmarker.Marker) {
-		if m.Flags&obsmarker.BumpedFix != 0 {
-			return
+// replacements returns those of live that replace a public changeset, directly
+// or not, but for what mends that; and perhaps others.
+func replacements(g RevGraph, phases Phases, obs *ObsStore, live []hg.Rev) map[hg.Node]struct{} {
+	var seeds []hg.Node
+	for _, r := range live {
+		seeds = append(seeds, g.Node(r))
+	}
+	// Of all that was ever replaced, little led to what lives now.
+	before := closure(seeds, func(n hg.Node, add func(hg.Node)) {
+		for _, m := range obs.Preceding(n) {
+			add(m.Prec)
 		}
-		for _, n := range m.Succs {
-			if _, ok := found[n]; !ok {
-				found[n] = struct{}{}
-				pending = append(pending, n)
-			}
+	})
+	seeds = seeds[:0]
+	for n := range before {
+		if r, ok := g.Rev(n); ok && phases.Phase(r) == hg.Public {
+			seeds = append(seeds, n)
 		}
 	}
-	for _, part := range obs.parts() {
-		for i := range part.markers {
-			m := &part.markers[i]
-			if r, ok := g.Rev(m.Prec); ok && m.Long == nil && phases.Phase(r) == hg.Public {
-				follow(m)
+	return closure(seeds, func(n hg.Node, add func(hg.Node)) {
+		for _, m := range obs.Replacing(n) {
+			for _, s := range m.Succs {
+				if _, ok := before[s]; ok && m.Flags&obsmarker.BumpedFix == 0 {
+					add(s)
+				}
 			}
 		}
+	})
+}
+
+// closure returns seeds and all that next adds to one of them.
+func closure(seeds []hg.Node, next func(n hg.Node, add func(hg.Node))) map[hg.Node]struct{} {
+	found := make(map[hg.Node]struct{}, len(seeds))
+	var pending []hg.Node
+	add := func(n hg.Node) {
+		if _, ok := found[n]; !ok {
+			found[n] = struct{}{}
+			pending = append(pending, n)
+		}
+	}
+	for _, n := range seeds {
+		add(n)
 	}
 	for len(pending) > 0 {
 		n := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
-		for _, m := range obs.Replacing(n) {
-			follow(m)
-		}
+		next(n, add)
 	}
 	return found
 }

@@ -13,7 +13,8 @@ import (
 // they were at one time. It is immutable; a nil one has none, as the zero value.
 type ObsStore struct {
 	version byte
-	size    int64  // bytes of the file
+	size    int64  // bytes of the file that the markers take
+	torn    bool   // the file goes on with a part of one
 	tail    []byte // the last ones, at most tailBytes
 	markers []obsmarker.Marker
 	table   *obsTable // shared with what continues this store
@@ -43,18 +44,21 @@ func newObsTable() *obsTable {
 	}
 }
 
-// ParseObsStore reads an obsstore file; an empty one has no markers.
+// ParseObsStore reads an obsstore file; an empty one has no markers. A marker
+// at its end that isn't whole is not there yet: somebody writes it.
 func ParseObsStore(b []byte) (*ObsStore, error) {
 	if len(b) == 0 {
 		return &ObsStore{version: obsmarker.Version1, table: newObsTable()}, nil
 	}
-	version, markers, err := obsmarker.Decode(b)
+	whole := 1 + obsmarker.Whole(b[0], b[1:])
+	version, markers, err := obsmarker.Decode(b[:whole])
 	if err != nil {
 		return nil, err
 	}
 	s := &ObsStore{version: version, markers: markers, table: newObsTable()}
 	s.table.add(markers, 0)
-	s.end(b)
+	s.end(b[:whole])
+	s.torn = whole < len(b)
 	return s, nil
 }
 
@@ -69,6 +73,9 @@ func (s *ObsStore) end(b []byte) {
 // where that of s ended. Only one store may continue another.
 func (s *ObsStore) continued(more []byte) (*ObsStore, error) {
 	next := *s
+	whole := obsmarker.Whole(s.version, more)
+	next.torn = whole < len(more)
+	more = more[:whole]
 	for m, err := range obsmarker.All(s.version, more, s.size) {
 		if err != nil {
 			return nil, err
@@ -78,6 +85,10 @@ func (s *ObsStore) continued(more []byte) (*ObsStore, error) {
 	s.table.add(next.markers[len(s.markers):], len(s.markers))
 	next.end(more)
 	return &next, nil
+}
+
+func (s *ObsStore) tornError() error {
+	return &CorruptError{ObsStorePath, fmt.Errorf("it ends in the middle of a marker, at byte %d", s.size)}
 }
 
 // With returns a store that has these markers besides those of s, which does
@@ -227,6 +238,8 @@ func (s *ObsStore) AppendForm(markers []obsmarker.Marker) (data []byte, off int6
 	switch {
 	case s != nil && s.below != nil:
 		return nil, 0, fmt.Errorf("these markers are in no file yet")
+	case s != nil && s.torn:
+		return nil, 0, s.tornError()
 	case s != nil && s.size > 0:
 		version, off = s.version, s.size
 	}

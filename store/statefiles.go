@@ -56,9 +56,13 @@ func readFingerprint(fsys vfs.FS, reqs Requirements) (fp fingerprint, err error)
 		if err != nil {
 			return fp, err
 		}
-		*f.to = filePrint{info.Size, info.ModTime.UnixNano(), info.Dev, info.Ino}
+		*f.to = printOf(info)
 	}
 	return fp, nil
+}
+
+func printOf(info vfs.Info) filePrint {
+	return filePrint{info.Size, info.ModTime.UnixNano(), info.Dev, info.Ino}
 }
 
 // BookmarksPath returns where bookmarks are kept, relative to .hg.
@@ -231,8 +235,27 @@ func (r *Repo) readObsStore(print filePrint) (*ObsStore, error) {
 	if err != nil {
 		return nil, err
 	}
+	if obs.torn {
+		if err := r.checkTorn(obs, print); err != nil {
+			return nil, err
+		}
+	}
 	r.obs, r.obsFile = obs, print
 	return obs, nil
+}
+
+// checkTorn tells whether a marker that isn't whole is one that somebody is
+// writing, with the store's lock, or was until now.
+func (r *Repo) checkTorn(obs *ObsStore, print filePrint) error {
+	// The lock is a link to nowhere.
+	if _, err := r.fs.Lstat(LockName); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	info, err := r.fs.Stat(ObsStorePath)
+	if err != nil || printOf(info) != print {
+		return err // the next look sees what there is now
+	}
+	return obs.tornError()
 }
 
 // next returns the store of a file of size bytes, which perhaps is the one

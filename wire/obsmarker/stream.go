@@ -54,6 +54,24 @@ func All(version byte, data []byte, off int64) iter.Seq2[Marker, error] {
 	}
 }
 
+// Whole returns how long the part of data is that consists of whole markers,
+// by what they say of their lengths. data is as for All. What follows is the
+// beginning of a marker, as in a file that is being written.
+func Whole(version byte, data []byte) int {
+	size := sizeV1
+	if version == Version0 {
+		size = sizeV0
+	}
+	n := 0
+	for {
+		next := size(data[n:])
+		if next == 0 || next > int64(len(data)-n) {
+			return n
+		}
+		n += int(next)
+	}
+}
+
 // parsers returns the function that reads one marker from the start of data,
 // and how long it is.
 func parsers(version byte) func(data []byte) (m Marker, n int, err error) {

@@ -67,6 +67,15 @@ func parseV0(data []byte) (m Marker, size int, err error) {
 	return m, size, m.metaV0(string(rest[:metaLen]))
 }
 
+// sizeV0 returns how long the marker at the start of data says it is, 0 if that
+// is not there.
+func sizeV0(data []byte) int64 {
+	if len(data) < fixedLenV0 {
+		return 0
+	}
+	return fixedLenV0 + int64(data[offSuccsV0])*hg.NodeLen + int64(binary.BigEndian.Uint32(data[offMetaLenV0:]))
+}
+
 // metaV0 reads the metadata, and from it date and parents. As in hg, a key
 // that comes twice has its last value, a date that is none counts as 1970, and
 // parents that are none as not recorded.

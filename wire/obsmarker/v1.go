@@ -50,6 +50,15 @@ func parseV1(data []byte) (m Marker, size int, err error) {
 	return m, size, m.metaV1(rest, int(data[offMetas]))
 }
 
+// sizeV1 returns how long the marker at the start of data says it is, 0 if that
+// is not there.
+func sizeV1(data []byte) int64 {
+	if len(data) < offDate {
+		return 0
+	}
+	return max(1, int64(binary.BigEndian.Uint32(data[offSize:])))
+}
+
 // fixedV1 reads date and flags.
 func (m *Marker) fixedV1(data []byte) error {
 	m.Date.Seconds = math.Float64frombits(binary.BigEndian.Uint64(data[offDate:]))
