@@ -14,14 +14,20 @@ type UnsafePathError struct {
 	Reason string
 }
 
-func (e *UnsafePathError) Error() string { return fmt.Sprintf("%s: %q", e.Reason, e.Path) }
+func (e *UnsafePathError) Error() string { return fmt.Sprintf("%s: %.200q", e.Reason, e.Path) }
 
 const (
 	reasonComponent = "path contains illegal component"
 	reasonEnd       = "path ends in directory separator"
 	reasonNested    = "path is inside nested repo"
 	reasonControl   = `'\0', '\n' and '\r' disallowed in filenames`
+	reasonLong      = "path is too long for a store"
 )
+
+// maxPathBytes is the longest name that hg can hash to a file of its store:
+// with "data/" before it and ".i" behind it three times as many bytes have to
+// stay below 16 KiB. A store with a longer name can't even be verified.
+const maxPathBytes = 5458
 
 // CheckPath refuses with an *UnsafePathError the name of a file that must not
 // be in a manifest or a filelog. Names that only Windows can't have, such as
@@ -34,6 +40,9 @@ func CheckPath[T string | []byte](path T) error {
 }
 
 func unsafeReason(path []byte) string {
+	if len(path) > maxPathBytes {
+		return reasonLong
+	}
 	if bytes.ContainsAny(path, "\x00\n\r") {
 		return reasonControl
 	}

@@ -34,6 +34,9 @@ func TestCheckPath(t *testing.T) {
 		{"ignorable elsewhere", "a\u200cb", true},
 		{"control character", "tab\there\x01", true},
 
+		{"as long as hg's", strings.Repeat("x", maxPathBytes), true},
+
+		{"longer than hg's", strings.Repeat("x", maxPathBytes+1), false},
 		{"empty", "", false},
 		{"absolute", "/etc/passwd", false},
 		{"separator at the end", "a/", false},
@@ -165,4 +168,24 @@ func FuzzCheckPath(f *testing.F) {
 			t.Errorf("string and bytes of %q differ", path)
 		}
 	})
+}
+
+// TestLongestPath compares the limit with what hg's store can name: it raises
+// an error for one byte more.
+func TestLongestPath(t *testing.T) {
+	var named []bool
+	askHg(t, `
+from mercurial import policy
+parsers = policy.importmod('parsers')
+def named(n):
+    try:
+        parsers.pathencode(b'data/' + b'x' * n + b'.i')
+    except ValueError:
+        return False
+    return True
+print(json.dumps([named(n) for n in ask]))
+`, []int{maxPathBytes, maxPathBytes + 1}, &named)
+	if len(named) != 2 || !named[0] || named[1] {
+		t.Errorf("hg can name paths of %d and %d bytes: %v, want only the first", maxPathBytes, maxPathBytes+1, named)
+	}
 }
