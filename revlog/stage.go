@@ -1,6 +1,7 @@
 package revlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +120,10 @@ var (
 	errNoNode      = fmt.Errorf("node can't be stored: %w", hg.ErrMalformed)
 	errIntegrity   = fmt.Errorf("integrity check failed: %w", hg.ErrMalformed)
 	errNotCensored = fmt.Errorf("flagged as censored, but is not: %w", hg.ErrMalformed)
-	errCensorBase  = fmt.Errorf("delta is not a full replacement of a censored base: %w", hg.ErrMalformed)
+	// Whoever receives such a text takes it for a tombstone, and refuses it
+	// because its hash is right: nobody could clone the repository any more.
+	errLooksCensored = fmt.Errorf("looks censored, but is not: %w", hg.ErrMalformed)
+	errCensorBase    = fmt.Errorf("delta is not a full replacement of a censored base: %w", hg.ErrMalformed)
 )
 
 // A Stager verifies the revisions of one push for one log and stores them in a
@@ -313,6 +317,8 @@ func (st *Stager) verify(in Incoming, text []byte) (hg.RevFlags, error) {
 	switch {
 	case matches && censored:
 		return 0, errNotCensored
+	case matches && st.o.Kind == Filelog && bytes.HasPrefix(text, tombstonePrefix):
+		return 0, errLooksCensored
 	case matches:
 		return in.Flags, nil
 	case st.o.Kind == Filelog && isTombstone(text) && (censored || in.Flags == 0):

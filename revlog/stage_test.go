@@ -51,6 +51,7 @@ func TestStageRefuses(t *testing.T) {
 		{"external changeset", with(func(in *Incoming) { in.Flags = hg.FlagExtStored }), d, Changelog, 99, hg.ErrMalformed, "outside a file's log"},
 		{"other text", good, delta.Diff(text, []byte("one\n3\n")), Filelog, 99, hg.ErrMalformed, "integrity check failed"},
 		{"censored, but is not", with(func(in *Incoming) { in.Flags = hg.FlagCensored }), d, Filelog, 99, hg.ErrMalformed, "is not"},
+		{"looks censored, but is not", Incoming{Node: hg.HashText(hg.NullNode, hg.NullNode, []byte(tombstone))}, delta.Full([]byte(tombstone)), Filelog, 99, hg.ErrMalformed, "looks censored"},
 		{"censored, no tombstone", with(func(in *Incoming) { in.Flags = hg.FlagCensored; in.Node = other }), d, Filelog, 99, hg.ErrMalformed, "integrity check failed"},
 		{"tombstone in a manifest", with(func(in *Incoming) { in.Node = other }), delta.Replace(len(text), []byte(tombstone)), Manifest, 99, hg.ErrMalformed, "integrity check failed"},
 		{"delta beyond its base", good, delta.Replace(len(text)+1, nil), Filelog, 99, hg.ErrMalformed, "beyond the end"},

@@ -19,10 +19,12 @@ import (
 // They are never deltas, nor what deltas apply to.
 const rawFlags = hg.FlagCensored | hg.FlagExtStored
 
+var tombstonePrefix = []byte("\x01\ncensored:")
+
 // isTombstone reports whether a file's text stands in for a censored one: its
 // metadata begins with the key that hg gives to tombstones alone.
 func isTombstone(text []byte) bool {
-	rest, ok := bytes.CutPrefix(text, []byte("\x01\ncensored:"))
+	rest, ok := bytes.CutPrefix(text, tombstonePrefix)
 	return ok && bytes.Contains(rest, []byte("\x01\n"))
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"vcsd/hg"
 )
@@ -70,10 +71,13 @@ func CheckLabel(name string) error {
 }
 
 // CheckBookmarkName refuses with an *hg.Abort a name that hg doesn't give to a
-// bookmark.
+// bookmark. Clients end with an error where they meet one that is not in UTF-8.
 func CheckBookmarkName(name string) error {
 	if len(trimSpace([]byte(name))) == 0 {
 		return hg.Abortf("bookmark names cannot consist entirely of whitespace")
+	}
+	if !utf8.ValidString(name) {
+		return hg.Abortf("bookmark name %q is not in UTF-8", name)
 	}
 	return CheckLabel(name)
 }
