@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,20 +11,27 @@ import (
 	"vcsd/store"
 )
 
-// needs are the file revisions that the new manifests of a push name: 24 bytes
+// needs are the file revisions that the new manifests of a push name: 28 bytes
 // each, and each path once.
 type needs struct {
 	ids     map[string]uint32
 	paths   []string // by id
 	entries []need
+	sorted  bool // entries are, by compare
 }
 
 type need struct {
 	node hg.Node
 	path uint32
+	by   uint32 // changeset that brings the manifest, an index in staged.changesets
 }
 
-func (n *needs) add(path []byte, node hg.Node) {
+func (a need) compare(b need) int {
+	return cmp.Or(cmp.Compare(a.path, b.path), a.node.Compare(b.node), cmp.Compare(a.by, b.by))
+}
+
+// add notes that the manifest which the changeset by brings names a revision.
+func (n *needs) add(path []byte, node hg.Node, by int) {
 	if n.ids == nil {
 		n.ids = make(map[string]uint32)
 	}
@@ -33,18 +41,35 @@ func (n *needs) add(path []byte, node hg.Node) {
 		n.paths = append(n.paths, string(path))
 		n.ids[n.paths[id]] = id
 	}
-	n.entries = append(n.entries, need{node, id})
+	n.entries = append(n.entries, need{node, id, uint32(by)})
+	n.sorted = false
+}
+
+// first returns the first changeset whose manifest names a revision.
+func (n *needs) first(path string, node hg.Node) (by int, ok bool) {
+	id, ok := n.ids[path]
+	if !ok {
+		return 0, false
+	}
+	n.sort()
+	i, _ := slices.BinarySearchFunc(n.entries, need{node: node, path: id}, need.compare)
+	if i == len(n.entries) || n.entries[i].path != id || n.entries[i].node != node {
+		return 0, false
+	}
+	return int(n.entries[i].by), true
+}
+
+func (n *needs) sort() {
+	if !n.sorted {
+		slices.SortFunc(n.entries, need.compare)
+		n.sorted = true
+	}
 }
 
 // check finds every needed revision among files or in the store, and names
 // the first that is missing.
 func (n *needs) check(ctx context.Context, view *store.View, files []stagedFile) error {
-	slices.SortFunc(n.entries, func(a, b need) int {
-		if a.path != b.path {
-			return int(int64(a.path) - int64(b.path))
-		}
-		return a.node.Compare(b.node)
-	})
+	n.sort()
 	staged := make(map[string][]revlog.Staged, len(files))
 	for _, f := range files {
 		staged[f.path] = f.revs

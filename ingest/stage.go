@@ -66,8 +66,9 @@ type stager struct {
 
 	changelog *revlog.Stager
 	manifest  *revlog.Stager
-	manifests map[hg.Node]struct{} // that staged changesets name and the store lacks
+	manifests map[hg.Node]int // that are still to come, to the first changeset that names each
 	needs     needs
+	stray     error          // tells of the first revision that nothing names
 	varBytes  int            // of out.vars
 	paths     map[string]int // path to index in out.files
 }
@@ -76,7 +77,7 @@ func newStager(view *store.View, seg *segment, limits Limits) *stager {
 	s := &stager{
 		view: view, limits: limits,
 		out:       &staged{seg: seg, generation: view.Generation()},
-		manifests: make(map[hg.Node]struct{}),
+		manifests: make(map[hg.Node]int),
 		paths:     make(map[string]int),
 	}
 	s.changelog = revlog.NewStager(view.Changelog(), seg, s.stageOptions(revlog.Changelog))
@@ -180,8 +181,8 @@ func (s *stager) addChangeset(in revlog.Incoming, text []byte) error {
 	s.out.changesets = append(s.out.changesets, changeset{
 		node: in.Node, p1: in.P1, p2: in.P2, branch: c.Branch(), closes: c.Closes(),
 	})
-	if _, ok := s.view.Manifest().Rev(c.Manifest); !ok && !c.Manifest.IsNull() {
-		s.manifests[c.Manifest] = struct{}{}
+	if _, named := s.manifests[c.Manifest]; !named && !c.Manifest.IsNull() && !s.manifest.HasNode(c.Manifest) {
+		s.manifests[c.Manifest] = len(s.out.changesets) - 1
 	}
 	return nil
 }
@@ -191,6 +192,10 @@ func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) erro
 		if err := s.checkLink("manifest", in); err != nil {
 			return err
 		}
+		by, named := s.manifests[in.Node]
+		if named {
+			in.Link = s.out.changesets[by].node
+		}
 		text, known, err := s.manifest.Add(in, delta)
 		if err != nil {
 			return stageError("manifest", in.Node, err)
@@ -198,15 +203,19 @@ func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) erro
 		if known {
 			return nil
 		}
+		if !named {
+			s.foundStray("manifest: no changeset names revision %s", in.Node.Short())
+		}
 		delete(s.manifests, in.Node)
-		return s.addManifest(in, text, delta)
+		return s.addManifest(in, by, text, delta)
 	})
 }
 
 // addManifest checks the lines that a new manifest adds to the base of its
 // delta, and notes that the file revisions they name have to exist. All other
-// lines stand in the base, and were checked there.
-func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
+// lines stand in the base, and were checked there. by is the changeset that
+// brings the manifest, as an index.
+func (s *stager) addManifest(in revlog.Incoming, by int, text, delta []byte) error {
 	err := store.TouchedEntries(text, delta, func(e store.ManifestEntry) error {
 		if err := store.CheckPath(e.Path); err != nil {
 			return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
@@ -214,7 +223,7 @@ func (s *stager) addManifest(in revlog.Incoming, text, delta []byte) error {
 		if e.Node.IsNull() {
 			return hg.Abortf("manifest %s: %q has no revision", in.Node.Short(), e.Path)
 		}
-		s.needs.add(e.Path, e.Node)
+		s.needs.add(e.Path, e.Node, by)
 		return nil
 	})
 	if errors.Is(err, store.ErrBadManifest) {
@@ -242,8 +251,16 @@ func (s *stager) fileGroup(ctx context.Context, cg *changegroup.Reader, path str
 		if err := s.checkLink(path, in); err != nil {
 			return err
 		}
-		if _, _, err := st.Add(in, delta); err != nil {
+		by, named := s.needs.first(path, in.Node)
+		if named {
+			in.Link = s.out.changesets[by].node
+		}
+		_, known, err := st.Add(in, delta)
+		if err != nil {
 			return stageError(path, in.Node, err)
+		}
+		if !known && !named {
+			s.foundStray("%s: no manifest names revision %s", path, in.Node.Short())
 		}
 		return nil
 	})
@@ -275,6 +292,9 @@ func (s *stager) checkPath(path string) error {
 }
 
 // checkLink refuses a revision that says it came with a changeset nobody knows.
+// What is stored is no word of the sender's but the first changeset that names
+// the revision: whoever has the changeset that a revision is linked to is taken
+// to have the revision.
 func (s *stager) checkLink(what string, in revlog.Incoming) error {
 	if s.changelog.HasNode(in.Link) {
 		return nil
@@ -285,6 +305,14 @@ func (s *stager) checkLink(what string, in revlog.Incoming) error {
 	return hg.Abortf("%s: revision %s is linked to unknown changeset %s", what, in.Node.Short(), in.Link.Short())
 }
 
+// foundStray notes a revision that nothing in the push names. It is refused in
+// the end, when it is known that nothing is missing, which would explain it.
+func (s *stager) foundStray(format string, args ...any) {
+	if s.stray == nil {
+		s.stray = hg.Abortf(format, args...)
+	}
+}
+
 // finish completes what the parts brought: every manifest and every file
 // revision that a new changeset names is in the push or in the store.
 func (s *stager) finish(ctx context.Context) error {
@@ -293,6 +321,9 @@ func (s *stager) finish(ctx context.Context) error {
 	}
 	if err := s.needs.check(ctx, s.view, s.out.files); err != nil {
 		return err
+	}
+	if s.stray != nil {
+		return s.stray
 	}
 	s.out.changelog = s.changelog.Staged()
 	s.out.manifest = s.manifest.Staged()

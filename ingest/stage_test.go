@@ -13,6 +13,7 @@ import (
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
 	"vcsd/internal/vfs"
+	"vcsd/revlog"
 	"vcsd/wire"
 )
 
@@ -35,6 +36,13 @@ func spoiled(change func(c *hgtest.Changeset)) func(*hgtest.Changeset) []byte {
 		change(c)
 		return pushOf(c)
 	}
+}
+
+// linkedTo returns a new file's revision that says it came with c.
+func linkedTo(c *hgtest.Changeset, text string) hgtest.Rev {
+	r := hgtest.NewRev(hg.NullNode, hg.NullNode, []byte(text))
+	r.Link = c.Node()
+	return r
 }
 
 // withManifest pushes a changeset whose manifest has another text.
@@ -90,6 +98,22 @@ var spoils = []spoil{
 	}, "missing manifest"},
 	{"no file revision", spoiled(func(c *hgtest.Changeset) { c.Files = nil }), "missing file data for f"},
 	{"other file revision", spoiled(func(c *hgtest.Changeset) { c.Files[0].Name = "g" }), "missing file data for f"},
+	{"file revision that no manifest names", spoiled(func(c *hgtest.Changeset) {
+		c.Files = append(c.Files, hgtest.FileRev{Name: "stray", Rev: linkedTo(c, "stray\n")})
+	}), "stray: no manifest names"},
+	{"manifest that no changeset names", func(base *hgtest.Changeset) []byte {
+		c := oneFile(base, "f")
+		c.SetChangelog(base.Node(), "spoilt", []string{"f"})
+		d := oneFile(base, "g")
+		d.Changelog = hgtest.NewRev(c.Node(), hg.NullNode, []byte(base.Manifest.Node.String()+"\nu\n0 0\n\nd"))
+		d.Changelog.Link = d.Changelog.Node
+		d.Manifest.Link, d.Files[0].Rev.Link = d.Changelog.Node, d.Changelog.Node
+		return pushOf(c, d)
+	}, "manifest: no changeset names"},
+	{"file that looks censored", func(base *hgtest.Changeset) []byte {
+		return pushOf(hgtest.NewChangeset(base, "", "spoilt", map[string]string{"f": "\x01\ncensored: gone\n\x01\n"}))
+	}, "looks censored"},
+	{"bookmark that is not in UTF-8", withPart(hgtest.Part{Type: "BOOKMARKS", Payload: bookmarkEntry("\xff", hg.NullNode)}), "not in UTF-8"},
 	{"manifest line without a node", withManifest(func(old string) string { return old + "x\x00\n" }), "manifest"},
 	{"manifest line cut short", withManifest(func(old string) string { return strings.TrimSuffix(old, "\n") }), "manifest"},
 	{"manifest with a line twice", withManifest(func(old string) string { return old + old }), "manifest"},
@@ -276,3 +300,35 @@ func TestBodyThatBreaksOff(t *testing.T) {
 type iotestErr struct{ err error }
 
 func (r iotestErr) Read([]byte) (int, error) { return 0, r.err }
+
+// TestLinksAreChecked: a push says that its manifest and its file came with a
+// changeset that everybody has. Whoever pulls from there must get them.
+func TestLinksAreChecked(t *testing.T) {
+	n := newNode(t)
+	base := chain(nil, "", "base", 1)
+	n.push(pushOf(base...))
+	c := oneFile(base[0], "f")
+	c.Manifest.Link, c.Files[0].Rev.Link = base[0].Node(), base[0].Node()
+	n.push(pushOf(c))
+	view, err := n.p.repo.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	file, err := view.Filelog(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	want, _ := view.Changelog().Rev(c.Node())
+	for _, l := range []struct {
+		name string
+		log  *revlog.Snapshot
+		node hg.Node
+	}{{"manifest", view.Manifest(), c.Manifest.Node}, {"f", file, c.Files[0].Rev.Node}} {
+		rev, ok := l.log.Rev(l.node)
+		if !ok || l.log.LinkRev(rev) != want {
+			t.Errorf("%s: rev %d (known: %v) is linked to %d, want %d", l.name, rev, ok, l.log.LinkRev(rev), want)
+		}
+	}
+}
