@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io/fs"
+	"syscall"
 	"testing"
 
 	"vcsd/hg"
@@ -18,6 +19,7 @@ func TestReadOnlyReason(t *testing.T) {
 	}{
 		{errors.New("dial etcd at 10.1.2.3: refused"), hg.ErrUnavailable.Error()},
 		{fs.ErrPermission, hg.ErrReadOnly.Error()},
+		{&fs.PathError{Op: "mkdir", Path: "vcsd", Err: syscall.EROFS}, hg.ErrReadOnly.Error()},
 		{hg.Abortf("strip it"), "strip it"},
 	} {
 		err := readOnlyReason(tt.cause)

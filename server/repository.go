@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/google/uuid"
 
@@ -118,7 +119,7 @@ func (r *repository) policy() ingest.Policy {
 
 // readOnlyReason is what a client is told of a repository without pipeline.
 func readOnlyReason(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return hg.ErrReadOnly
 	}
 	return &unavailableError{err}
