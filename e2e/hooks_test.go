@@ -15,6 +15,8 @@ import (
 
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
+
+	"golang.org/x/sync/errgroup"
 )
 
 var hookTime = flag.Duration("hook-time", 0, "how long the slow hook takes in the test of pushes beside it; 0 means as long as 40 pushes take")
@@ -100,27 +102,29 @@ func TestSlowHookDelaysNobodyElse(t *testing.T) {
 		s.mustPush(t, hgtest.PushParts(nil, hgtest.ChangegroupOf(roots[b]))...)
 	}
 	head := roots["quick"]
-	push := func(i int) time.Duration {
-		next := hgtest.NewChangeset(head, "quick", fmt.Sprint(i), map[string]string{"quick": fmt.Sprint(i, "\n")})
+	n := 0
+	push := func() time.Duration {
+		n++
+		next := hgtest.NewChangeset(head, "quick", fmt.Sprint(n), map[string]string{"quick": fmt.Sprint(n, "\n")})
 		start := time.Now()
 		s.mustPush(t, hgtest.PushParts([]hg.Node{head.Node()}, hgtest.ChangegroupOf(next))...)
 		head = next
 		return time.Since(start)
 	}
-	const pushes = 40
-	var alone, beside []time.Duration
-	for i := range pushes {
-		alone = append(alone, push(i))
+	pushes := func() (took []time.Duration) {
+		for start := time.Now(); len(took) < 40 || time.Since(start) < *hookTime; {
+			took = append(took, push())
+		}
+		return took
 	}
+	alone := pushes()
 	g.close()
 	slow := hgtest.NewChangeset(roots["slow"], "slow", "slow push", map[string]string{"slow": "next\n"})
 	parts := append([]hgtest.Part{pushVar("slow", "1")}, hgtest.PushParts([]hg.Node{roots["slow"].Node()}, hgtest.ChangegroupOf(slow))...)
 	done := s.pushBeside(t.Context(), parts...)
 	g.arrived()
 	start := time.Now()
-	for i := 0; i < pushes || time.Since(start) < *hookTime; i++ {
-		beside = append(beside, push(pushes+i))
-	}
+	beside := pushes()
 	select {
 	case r := <-done:
 		t.Errorf("the slow push was answered before its hook ended: %+v", r)
@@ -220,6 +224,45 @@ func TestHooksSeeWhatIsCommitted(t *testing.T) {
 	}
 	if got := s.client.Listkeys("bookmarks")["bk"]; got != n(1).String() {
 		t.Errorf("the bookmark is at %s, want %v", got, n(1))
+	}
+}
+
+// TestHooksOfRepeatedPush: a push that is sent many times, at once and later,
+// runs its hooks once.
+func TestHooksOfRepeatedPush(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	var config []string
+	for _, p := range []string{"pretxnopen", "pretxnchangegroup", "pretxnclose", "txnclose", "incoming"} {
+		config = append(config, "hooks."+p+"=echo "+p+" >>'"+log+"'")
+	}
+	s := newSite(t, config...)
+	root := hgtest.NewChangeset(nil, "", "root", map[string]string{"f": "root\n"})
+	bundle := hgtest.Bundle2(hgtest.PushParts(nil, hgtest.ChangegroupOf(root))...)
+	posts := 8
+	if s.Stock { // which adds what it has
+		posts = 1
+	}
+	var g errgroup.Group
+	for range posts {
+		g.Go(func() error {
+			r, err := s.post(t.Context(), bundle)
+			if err == nil && (r.Return != 1 && r.Return != 2 || r.Error != "") {
+				err = fmt.Errorf("reply %+v", r)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !s.Stock {
+		if _, err := s.post(t.Context(), bundle); err != nil {
+			t.Error(err)
+		}
+	}
+	const want = "pretxnopen\npretxnchangegroup\npretxnclose\ntxnclose\nincoming\n"
+	if got, err := os.ReadFile(log); err != nil || string(got) != want {
+		t.Errorf("hooks that ran:\n%s\nwant\n%s%v", got, want, err)
 	}
 }
 

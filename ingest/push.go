@@ -125,7 +125,7 @@ func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) 
 // what hooks said of the end.
 func (p *Pipeline) publish(ctx context.Context, r *readyPush) (d *decision, late string, err error) {
 	t := &turn{deadline: time.Now().Add(p.limits.PublishWait)}
-	for {
+	for tries := 1; ; tries++ {
 		var c *course
 		late = ""
 		c, d, err = p.publishOnce(ctx, t, r)
@@ -135,11 +135,18 @@ func (p *Pipeline) publish(ctx context.Context, r *readyPush) (d *decision, late
 		if !errors.Is(err, errLeaseLost) && !errors.Is(err, errUnseen) {
 			return d, late, err
 		}
+		if errors.Is(err, errUnseen) && tries >= maxHookTries {
+			return d, late, raced("%v", errUnseen)
+		}
 		if err := t.over(ctx); err != nil {
 			return nil, "", waitError(err)
 		}
 	}
 }
+
+// maxHookTries is how often the hooks of a push are asked because others move
+// the same bookmarks and phases meanwhile.
+const maxHookTries = 10
 
 // publishOnce tries once. The course is that of hooks to be told of the end.
 func (p *Pipeline) publishOnce(ctx context.Context, t *turn, r *readyPush) (*course, *decision, error) {
