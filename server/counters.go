@@ -20,6 +20,7 @@ type counters struct {
 	pushes   *prometheus.CounterVec   // by result
 	pushTime *prometheus.HistogramVec // seconds, by result
 	requests *prometheus.CounterVec   // by command
+	refused  *prometheus.CounterVec   // logins, by status
 }
 
 func newCounters(filelogs *store.FilelogCache, a *admission, pulls *outgoing.Pulls) *counters {
@@ -29,8 +30,10 @@ func newCounters(filelogs *store.FilelogCache, a *admission, pulls *outgoing.Pul
 		pushTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vcsd_push_seconds", Help: "Time of a push, from its slot to its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"result"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vcsd_requests_total", Help: "Commands of the wire protocol."}, []string{"command"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vcsd_logins_refused_total",
+			Help: "Requests whose credentials were not taken: wrong (401), guessed too fast (429), or not checked (503)."}, []string{"status"}),
 	}
-	m.registry.MustRegister(m.pushes, m.pushTime, m.requests)
+	m.registry.MustRegister(m.pushes, m.pushTime, m.requests, m.refused)
 	for _, c := range []struct {
 		name, help string
 		value      func(cache.Stats) float64

@@ -103,15 +103,22 @@ func (h *handler) identify(r *http.Request) (auth.Identity, error) {
 	if err == nil {
 		return id, nil
 	}
+	status := h.refuse(r, err)
+	h.registry.counters.refused.WithLabelValues(strconv.Itoa(status.Code)).Inc()
+	return id, status
+}
+
+// refuse returns the answer to a login that failed, and logs it.
+func (h *handler) refuse(r *http.Request, err error) *wire.StatusError {
 	var refused *auth.Refusal
 	if errors.As(err, &refused) {
 		h.log.WarnContext(r.Context(), "login refused", "user", refused.User, "address", hostOf(r), "reason", refused.Reason)
-		return id, h.ids.refusal(refused)
+		return h.ids.refusal(refused)
 	}
 	if r.Context().Err() == nil {
 		h.log.ErrorContext(r.Context(), "login not decided", "address", hostOf(r), "error", err)
 	}
-	return id, &wire.StatusError{Code: http.StatusServiceUnavailable, Reason: "logins are not possible at the moment, try again later"}
+	return &wire.StatusError{Code: http.StatusServiceUnavailable, Reason: "logins are not possible at the moment, try again later"}
 }
 
 // refusal returns the answer to a refusal. Somebody who gave wrong credentials
