@@ -38,9 +38,9 @@ func hide(err error, message, hint string) error {
 	return &hiddenError{hg.Abort{Message: message, Hint: hint}, err}
 }
 
-// causeOf returns what the log is to hear of an error whose cause the client
+// Cause returns what the log is to hear of an error whose cause the client
 // is not told; nil for others.
-func causeOf(err error) error {
+func Cause(err error) error {
 	var u *unavailableError
 	var h *hiddenError
 	switch {
@@ -91,7 +91,7 @@ func outcomeUnknown(err error) error {
 // it doesn't know.
 func classify(err error) error {
 	switch {
-	case err == nil || causeOf(err) != nil:
+	case err == nil || Cause(err) != nil:
 		return err
 	case isNoSpace(err):
 		return hide(err, "no space left on the server", "")

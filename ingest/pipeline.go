@@ -182,7 +182,7 @@ func (p *Pipeline) Close() error {
 func (p *Pipeline) fail(err error) error {
 	err = hide(err, "this repository takes no pushes at the moment", "the server's log tells why")
 	if p.failed.CompareAndSwap(nil, &err) {
-		p.log.Error("publishing stopped", "error", causeOf(err))
+		p.log.Error("publishing stopped", "error", Cause(err))
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (p *Pipeline) Pushkey(ctx context.Context, namespace, key, oldValue, newVal
 // tell logs what a client is not told of an error, and returns it.
 func (p *Pipeline) tell(ctx context.Context, err error) error {
 	err = classify(err)
-	if cause := causeOf(err); cause != nil && !errors.Is(err, context.Canceled) {
+	if cause := Cause(err); cause != nil && !errors.Is(err, context.Canceled) {
 		p.log.WarnContext(ctx, "push not answered in full", "told", err.Error(), "error", cause)
 	}
 	return err

@@ -143,8 +143,8 @@ func TestLocalChangeAfterCrash(t *testing.T) {
 	if err == nil || !known || !strings.Contains(message, "takes no pushes") {
 		t.Fatalf("open after a local commit: %v, told as %q", err, message)
 	}
-	if !strings.Contains(causeOf(errAs(err)).Error(), "strip") {
-		t.Errorf("the log is not told what to do: %v", causeOf(errAs(err)))
+	if !strings.Contains(Cause(errAs(err)).Error(), "strip") {
+		t.Errorf("the log is not told what to do: %v", Cause(errAs(err)))
 	}
 	h.Verify() // nothing was written
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -66,7 +67,7 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	r.maker.poke(r)
 	if err := perr; err != nil {
 		r.readOnly = readOnlyReason(err)
-		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", err)
+		g.log.WarnContext(ctx, "repository takes no pushes", "repo", path, "error", cmp.Or(ingest.Cause(err), err))
 	}
 	return r, nil
 }

@@ -17,6 +17,8 @@ type commandLine struct {
 	Init    initCmd    `cmd:"" help:"Make an empty repository."`
 	Token   tokenCmd   `cmd:"" help:"Make a token that takes the place of a user's password."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Flag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // streams are where a command reads its surroundings from and writes to.
@@ -32,10 +34,14 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exited, code := false, 0
 	parser, err := kong.New(&cl,
 		kong.Name("vcsd"), kong.Description("A push server for Mercurial repositories."),
+		kong.Vars{"version": "vcsd " + Version},
 		kong.Writers(stdout, stderr), kong.Exit(func(c int) { exited, code = true, c }),
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong
+	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:], "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if exited {

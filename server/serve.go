@@ -28,9 +28,9 @@ import (
 )
 
 type serveCmd struct {
-	Repository  string   `short:"R" placeholder:"REPO" help:"Serve one repository (default: that of the working directory)."`
-	Root        string   `placeholder:"DIR" help:"Serve every repository below DIR."`
-	WebConf     string   `name:"web-conf" aliases:"webdir-conf" placeholder:"FILE" help:"Serve the repositories that a hgweb configuration names."`
+	Repository  string   `short:"R" xor:"what" placeholder:"REPO" help:"Serve one repository (default: that of the working directory)."`
+	Root        string   `xor:"what,file" placeholder:"DIR" help:"Serve every repository below DIR."`
+	WebConf     string   `name:"web-conf" xor:"file" aliases:"webdir-conf" placeholder:"FILE" help:"Serve the repositories that a hgweb configuration names."`
 	Address     string   `short:"a" placeholder:"ADDR" help:"Address to listen on (default: all)."`
 	Port        string   `short:"p" placeholder:"PORT" help:"Port to listen on (default: 8000; 0: any)."`
 	IPv6        bool     `name:"ipv6" short:"6" help:"Use IPv6 in addition to IPv4."`
@@ -44,16 +44,18 @@ type serveCmd struct {
 	State       string   `placeholder:"DIR" help:"State of the embedded etcd, shared by all vcsd processes of this user (default: ~/.local/state/vcsd)."`
 	Etcd        []string `placeholder:"URL" help:"Use an external etcd instead."`
 
+	Cwd      string `placeholder:"DIR" help:"Change the working directory first."`
+	PrintURL bool   `name:"print-url" help:"Print the URL alone."`
+	Quiet    bool   `short:"q" help:"Print nothing but errors."`
+	Verbose  bool   `short:"v" help:"Write what happens to the error log, not errors alone."`
+	Daemon   bool   `short:"d" hidden:""` // refused
+
 	drainTimeout time.Duration // how long requests in flight get at the end
 
 	// Flags of hg serve that change nothing here.
-	Cwd       string `placeholder:"DIR" help:"Change the working directory first."`
-	Daemon    bool   `short:"d" hidden:""`
 	Templates string `short:"t" hidden:""`
 	Style     string `hidden:""`
 	Subrepos  bool   `short:"S" hidden:""`
-	Quiet     bool   `short:"q" help:"Print nothing but errors."`
-	Verbose   bool   `short:"v" help:"Write what happens to the error log, not errors alone."`
 	Debug     bool   `hidden:""`
 	Traceback bool   `hidden:""`
 
@@ -64,11 +66,16 @@ type serveCmd struct {
 	Time           bool   `hidden:""`
 	Profile        bool   `hidden:""`
 	Hidden         bool   `hidden:""`
-	PrintURL       bool   `name:"print-url" hidden:""`
 }
+
+// errDaemon refuses -d: whoever asks for it waits for the command to return.
+var errDaemon = errors.New("vcsd stays in the foreground: leave out -d, and let a service manager keep it running")
 
 // Run serves until the context of s ends.
 func (c *serveCmd) Run(s *streams) (err error) {
+	if c.Daemon {
+		return errDaemon
+	}
 	if c.Cwd != "" {
 		if err := os.Chdir(c.Cwd); err != nil {
 			return err
@@ -395,7 +402,7 @@ func listenError(web *config.Web, err error) error {
 // was chosen and nobody asked. Below a root it also tells how to clone.
 func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *config.Web, cat *catalog) {
 	chosen := c.Port != "" && c.Port != "0" && c.Root == ""
-	if c.Quiet || chosen && !c.Verbose {
+	if c.Quiet || chosen && !c.Verbose && !c.PrintURL {
 		return
 	}
 	tcp := addr.(*net.TCPAddr)
@@ -406,6 +413,10 @@ func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *conf
 		host = "localhost"
 	}
 	base := fmt.Sprintf("%s://%s%s/", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)), web.Prefix)
+	if c.PrintURL {
+		fmt.Fprintln(w, base)
+		return
+	}
 	fmt.Fprintf(w, "listening at %s (bound to %s:%d)\n", base, bound, tcp.Port)
 	if c.Root == "" {
 		return
