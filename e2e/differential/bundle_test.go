@@ -133,7 +133,7 @@ func describePart(p hgtest.Part) string {
 	case "cache:rev-branch-cache":
 		return head + describeBranches(p.Payload)
 	case "hgtagsfnodes":
-		return head + fmt.Sprintf("%x", p.Payload)
+		return head + describePairs(p.Payload)
 	}
 	return head + fmt.Sprintf("%q", p.Payload)
 }
@@ -142,6 +142,17 @@ func sortedLines(s string) string {
 	lines := strings.Split(s, "\n")
 	slices.Sort(lines)
 	return fmt.Sprintf("%q", lines)
+}
+
+// describePairs renders changesets with their revisions of .hgtags, whose order
+// says nothing.
+func describePairs(b []byte) string {
+	var out []string
+	for ; len(b) >= 40; b = b[40:] {
+		out = append(out, fmt.Sprintf("%x:%x", b[:20], b[20:40]))
+	}
+	slices.Sort(out)
+	return fmt.Sprintf("%v, %d bytes over", slices.Compact(out), len(b))
 }
 
 func describePhases(b []byte) string {
