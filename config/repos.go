@@ -148,14 +148,22 @@ func (w *walker) walk(dir string, nested bool) {
 	}
 }
 
-// below goes into the directories of one that is no repository. What a link
-// leads to isn't searched for nested repositories.
+// below goes into the directories of one that is no repository: links first, as
+// hg does. What a link leads to isn't searched for nested repositories.
 func (w *walker) below(dir string, names []string, nested bool) {
+	var plain []string
 	for _, name := range names {
 		sub := filepath.Join(dir, name)
-		if info, err := w.fs.Stat(sub); err == nil && info.Dir && w.enter(info) {
-			w.walk(sub, nested && !w.fs.IsLink(sub))
+		switch info, err := w.fs.Stat(sub); {
+		case err != nil || !info.Dir || !w.enter(info):
+		case w.fs.IsLink(sub):
+			w.walk(sub, false)
+		default:
+			plain = append(plain, sub)
 		}
+	}
+	for _, sub := range plain {
+		w.walk(sub, nested)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // The pages are for people, and for programs that ask what is there. The
-// listing in the style "raw" is hgweb's: an address a line.
+// listing in the style "raw" is hgweb's: a path a line, as it is.
 
 // repositoryPage tells what is at the address of a repository.
 func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place) {
@@ -38,7 +38,7 @@ func (h *handler) repositoryPage(w http.ResponseWriter, r *http.Request, p place
 	if web.Description != "" {
 		fmt.Fprintf(&b, "<p>%s</p>\n", html.EscapeString(web.Description))
 	}
-	address := strings.TrimSuffix(h.origin(r)+h.link(p.prefix), "/")
+	address := strings.TrimSuffix(h.origin(r)+escaped(h.link(p.prefix)), "/")
 	fmt.Fprintf(&b, "<p>A Mercurial repository. To get it:</p>\n<pre>hg clone %s</pre>\n", html.EscapeString(address))
 	h.page(w, r, name, b.String())
 }
@@ -66,8 +66,10 @@ func (h *handler) link(name string) string {
 			prefix = strings.TrimSuffix(u.Path, "/")
 		}
 	}
-	return (&url.URL{Path: strings.TrimSuffix(prefix+"/"+name, "/") + "/"}).EscapedPath()
+	return strings.TrimSuffix(prefix+"/"+name, "/") + "/"
 }
+
+func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 func (h *handler) refusePage(w http.ResponseWriter, r *http.Request, err error) {
 	var status *wire.StatusError
@@ -116,7 +118,7 @@ func (h *handler) listing(w http.ResponseWriter, r *http.Request, path string) {
 	var b strings.Builder
 	b.WriteString("<ul>\n")
 	for _, row := range l.rows(paths) {
-		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>", html.EscapeString(h.link(row.path)), html.EscapeString(row.name))
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>", html.EscapeString(escaped(h.link(row.path))), html.EscapeString(row.name))
 		if row.description != "" {
 			fmt.Fprintf(&b, " %s", html.EscapeString(row.description))
 		}
@@ -209,6 +211,7 @@ func (h *handler) rawListing(w http.ResponseWriter, r *http.Request, rows []row)
 	for _, row := range rows {
 		b.WriteString(h.link(row.path) + "\n")
 	}
+	b.WriteString("\n")
 	h.answer(w, r, "text/plain; charset=utf-8", b.String())
 }
 
