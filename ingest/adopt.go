@@ -26,7 +26,7 @@ func (p *Pipeline) stateAtTip(ctx context.Context, tip refs.Tip) (*store.View, r
 		return nil, tip, err
 	}
 	err = guarded(func() (err error) {
-		moved, err := p.markersMoved(ctx)
+		moved, err := p.markersMoved(ctx, tip)
 		if err != nil || !moved && view.Len() == tip.ChangelogLen && lastNode(view) == tip.Node {
 			return err
 		}
@@ -44,34 +44,48 @@ func (p *Pipeline) stateAtTip(ctx context.Context, tip refs.Tip) (*store.View, r
 type markerFile struct {
 	size       int64
 	dev, inode uint64
+	at         journal.ID // the record that was linked last
 }
 
-func (p *Pipeline) markerFile() (markerFile, error) {
+// noteMarkers notes the file of markers as it is at a record. The caller holds
+// the store's lock.
+func (p *Pipeline) noteMarkers(at journal.ID) error {
+	now, err := p.markerFile(at)
+	if err == nil {
+		p.markersAt = &now
+	}
+	return err
+}
+
+func (p *Pipeline) markerFile(at journal.ID) (markerFile, error) {
 	info, err := p.fs.Stat(store.ObsStorePath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return markerFile{}, nil
+		return markerFile{at: at}, nil
 	}
-	return markerFile{info.Size, info.Dev, info.Ino}, err
+	return markerFile{info.Size, info.Dev, info.Ino, at}, err
 }
 
 // markersMoved tells whether somebody else changed the file of markers since
-// this process linked a record. Where that is not known, what there is is made
-// durable: later records go on where it ended. The caller holds the store's
-// lock.
-func (p *Pipeline) markersMoved(ctx context.Context) (bool, error) {
-	now, err := p.markerFile()
+// this process linked the record at the tip. Where that is not known, what
+// there is is made durable: later records go on where it ended. The caller holds
+// the store's lock.
+func (p *Pipeline) markersMoved(ctx context.Context, tip refs.Tip) (bool, error) {
+	now, err := p.markerFile(tipID(tip))
 	if err != nil {
 		return false, err
 	}
-	known := p.markersAt
-	p.markersAt = &now
-	if known != nil || now.size == 0 {
-		return known != nil && *known != now, nil
+	if known := p.markersAt; known != nil && known.at == now.at {
+		return *known != now, nil
 	}
-	err = journal.SyncTouched(ctx, p.fs, journal.TouchedFiles(store.ObsStorePath))
+	if now.size > 0 {
+		err = journal.SyncTouched(ctx, p.fs, journal.TouchedFiles(store.ObsStorePath))
+	}
 	var sync *journal.SyncError
 	if errors.As(err, &sync) {
 		err = p.fail(err)
+	}
+	if err == nil {
+		p.markersAt = &now
 	}
 	return false, err
 }

@@ -193,3 +193,24 @@ func describeState(v *store.View) string {
 	return fmt.Sprintf("filtered %v, obsolete %v, heads %v, all %v, branches %v, tip %d", v.Filtered().Revs(), v.ObsoleteRevs().Revs(),
 		v.HeadRevs(), v.AllHeadRevs(), branches, v.Tip())
 }
+
+// What another process of this server linked is nobody's local change.
+func TestMarkersOfTwoProcesses(t *testing.T) {
+	n := newNode(t)
+	n.publishing = false
+	c := chain(nil, "", "c", 7)
+	n.push(pushOf(c...))
+	m := n.another()
+	first := n.tipSeq()
+	for i, at := range []*node{n, m, n, n, m, m} {
+		at.push(markerPush(c[6-i].Node()))
+		v := []*node{n, m}[i%2].view() // the other one looks, at times
+		v.Close()
+	}
+	if got := n.tipSeq() - first; got != 6 {
+		t.Errorf("6 pushes made %d records", got)
+	}
+	if v := m.view(); v.ObsStore().Len() != 6 {
+		t.Errorf("%d markers, want 6", v.ObsStore().Len())
+	}
+}

@@ -318,11 +318,9 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 			return nil, err
 		}
 		p.checkpoint.note(id, touched)
-		now, err := p.markerFile()
-		if err != nil {
+		if err := p.noteMarkers(id); err != nil {
 			return nil, err
 		}
-		p.markersAt = &now
 		return filelogs, p.writeLinked(id)
 	})
 	if err == nil {

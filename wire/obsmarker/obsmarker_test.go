@@ -308,6 +308,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if n := Whole(version, in[1:]); n != len(in)-1 {
+			t.Errorf("% x has whole markers up to %d, want to its end", in, n)
+		}
 		if version == Version1 {
 			out, err := Encode(markers)
 			if err != nil || !bytes.Equal(out, in) {
