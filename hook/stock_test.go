@@ -129,7 +129,7 @@ func TestVarsAreThoseOfStock(t *testing.T) {
 			x := bundle2()
 			s.call(PreTxnOpen, x.OpenVars())
 			g := s.group(x, 2, 4)
-			key := x.Vars().Pushkey("bookmarks", "bk", "", nodeAt(4).String()).Compat()
+			key := x.Vars().CompatKey("bk", hg.NullNode, nodeAt(4))
 			s.call(PrePushkey, key)
 			x.BookmarkMoved = true
 			s.call(PreTxnCloseBookmark, x.Vars().Bookmark("bk", hg.NullNode, nodeAt(4)))
@@ -147,7 +147,7 @@ func TestVarsAreThoseOfStock(t *testing.T) {
 			s.listkeys("bookmarks", map[string]string{"bk": nodeAt(0).String()})
 			x := bundle2()
 			s.call(PreTxnOpen, x.OpenVars())
-			key := x.Vars().Pushkey("bookmarks", "bk", nodeAt(0).String(), "").Compat()
+			key := x.Vars().CompatKey("bk", nodeAt(0), hg.NullNode)
 			s.call(PrePushkey, key)
 			x.BookmarkMoved = true
 			s.call(PreTxnCloseBookmark, x.Vars().Bookmark("bk", nodeAt(0), hg.NullNode))

@@ -64,15 +64,18 @@ func (v Vars) NewPhase(n hg.Node, phase hg.Phase) Vars {
 
 // Pushkey returns the variables at PrePushkey and Pushkey. At PrePushkey, v
 // are the transaction's so far, nil if there is none. At Pushkey they are nil,
-// and the result follows by Ret; but for a part "bookmarks" of a bundle they
-// are as at PrePushkey, without result, and Compat is added to both.
+// and the result follows by Ret.
 func (v Vars) Pushkey(namespace, key, old, new string) Vars {
 	return v.With("NAMESPACE", namespace).With("KEY", key).With("OLD", old).With("NEW", new)
 }
 
-// Compat marks a pushkey that was none, see the option
-// server.bookmarks-pushkey-compat.
-func (v Vars) Compat() Vars { return v.With("PUSHKEYCOMPAT", "1") }
+// CompatKey returns the variables at PrePushkey and Pushkey, the same at both, of
+// a bookmark in a part "bookmarks" of a bundle; see the option
+// server.bookmarks-pushkey-compat. v are the transaction's so far; a null node
+// means that there is no such bookmark.
+func (v Vars) CompatKey(name string, old, new hg.Node) Vars {
+	return v.Pushkey("bookmarks", name, nodeOrEmpty(old), nodeOrEmpty(new)).With("PUSHKEYCOMPAT", "1")
+}
 
 // Ret adds the result of a pushkey.
 func (v Vars) Ret(ok bool) Vars {

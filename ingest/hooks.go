@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"vcsd/hg"
 	"vcsd/hook"
 	"vcsd/journal"
 	"vcsd/revlog"
@@ -125,9 +124,9 @@ func (c *course) walkGroup(op int, w walker) error {
 
 func (c *course) walkBookmarks(op int, w walker) error {
 	marks := w.decided().did[op].marks
-	if c.conf.PushkeyCompat {
+	if c.conf.PushkeyCompat && c.conf.Runner.Has(hook.PrePushkey, hook.Pushkey) {
 		for _, m := range marks {
-			vars := c.txn.Vars().Pushkey("bookmarks", m.Name, nodeOrEmpty(m.Old), nodeOrEmpty(m.New)).Compat()
+			vars := c.txn.Vars().CompatKey(m.Name, m.Old, m.New)
 			if err := w.key(op, vars, vars); err != nil {
 				return err
 			}
@@ -193,13 +192,6 @@ func (d *decision) allMarks() []journal.BookmarkMove {
 		}
 	}
 	return slices.SortedFunc(maps.Values(moves), func(a, b journal.BookmarkMove) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-func nodeOrEmpty(n hg.Node) string {
-	if n.IsNull() {
-		return ""
-	}
-	return n.String()
 }
 
 // changesets iterates over new changesets of a push, as staged.
