@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"io"
@@ -209,12 +210,11 @@ func TestStreamsWhilePushing(t *testing.T) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		name := fmt.Sprint("stream", len(names))
-		args := []string{"clone", "-q", "-U", "--stream", s.URL + "/r", name}
 		if len(names)%4 == 3 {
-			// Version 1.
-			args = append(args, "--config", "experimental.bundle2.stream=no", "--config", "devel.legacy.exchange=bundle1")
+			s.cloneV1(t, name)
+		} else {
+			s.hg.Run("clone", "-q", "-U", "--stream", s.URL+"/r", name)
 		}
-		s.hg.Run(args...)
 		names = append(names, name)
 		select {
 		case <-tick.C:
@@ -234,6 +234,29 @@ func TestStreamsWhilePushing(t *testing.T) {
 	if sizes[len(sizes)-1] <= sizes[0] {
 		t.Errorf("nothing was pushed meanwhile: %v", sizes)
 	}
+}
+
+// cloneV1 makes a repository of a stream of version 1, by way of a file. hg
+// 6.3.2 under Python 3.11 reads such streams wrongly from a connection, whoever
+// serves them: it loses the beginning of a line at the end of its buffer.
+func (s *site) cloneV1(t *testing.T, name string) {
+	t.Helper()
+	caps := s.client.Text("capabilities", nil)
+	reqs := regexp.MustCompile(`\bstreamreqs=(\S+)`).FindStringSubmatch(caps)
+	body := s.client.Call("stream_out", nil, nil).Body
+	var code, count, size uint64
+	if _, err := fmt.Sscanf(string(body[:bytes.IndexByte(body, 0)]), "%d\n%d %d\n", &code, &count, &size); reqs == nil || err != nil || code != 0 {
+		t.Fatalf("stream_out: code %d, %v; capabilities %s", code, err, caps)
+	}
+	b := []byte("HGS1UN")
+	b = binary.BigEndian.AppendUint64(b, count)
+	b = binary.BigEndian.AppendUint64(b, size)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(reqs[1])+1))
+	b = append(append(b, reqs[1]...), 0)
+	files := bytes.SplitN(body, []byte("\n"), 3)[2]
+	s.hg.Write(name+".hgs1", string(append(b, files...)))
+	s.hg.Run("init", name)
+	s.hg.In(name).Run("debugapplystreamclonebundle", "../"+name+".hgs1")
 }
 
 // pushLine pushes one changeset after the other until ctx ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
 	"vcsd/store"
+	"vcsd/wire/bundle2"
 	"vcsd/wire/changegroup"
 )
 
@@ -302,4 +304,43 @@ func outsideOf(v *store.View, root hg.Rev) (revs []hg.Rev) {
 		}
 	}
 	return revs
+}
+
+// TestCaches: the parts that spare clients some work, of what hg knows.
+func TestCaches(t *testing.T) {
+	r, h := openRepo(t, "tags")
+	v := viewOf(t, r)
+	a := full()
+	a.Caps["rev-branch-cache"] = nil
+	h.Run("tags") // fills hg's cache
+	parts := getBundle(t, v, a)
+	fnodes, err := bundle2.DecodeTagsFnodes(payload(t, parts, "hgtagsfnodes"))
+	if err != nil || len(fnodes) == 0 {
+		t.Fatalf("hgtagsfnodes: %d entries, %v", len(fnodes), err)
+	}
+	m := newModel(t, v)
+	for _, f := range fnodes {
+		rev, ok := v.Rev(f.Changeset)
+		named := slices.Contains(m.named[rev], id{`file ".hgtags"`, f.File})
+		if !ok || named == f.File.IsNull() {
+			t.Errorf("changeset %s: .hgtags is %s, which its manifest names: %v", f.Changeset, f.File, named)
+		}
+	}
+	branches, err := bundle2.DecodeBranchCache(payload(t, parts, "cache:rev-branch-cache"))
+	n := 0
+	for _, b := range branches {
+		for i, node := range slices.Concat(b.Open, b.Closed) {
+			n++
+			if rev, ok := v.Rev(node); !ok || v.Branch(rev) != b.Branch || v.Closes(rev) != (i >= len(b.Open)) {
+				t.Errorf("branch %q: %s", b.Branch, node)
+			}
+		}
+	}
+	if err != nil || n != v.Len() {
+		t.Errorf("%d changesets in rev-branch-cache, %v; want %d", n, err, v.Len())
+	}
+	a.Changegroup, a.Caps = false, full().Caps
+	if parts := getBundle(t, v, a); len(parts) > 0 {
+		t.Errorf("without a changegroup: %v", parts)
+	}
 }

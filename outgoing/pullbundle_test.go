@@ -1,7 +1,6 @@
 package outgoing
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,29 +15,30 @@ func TestFindPullBundle(t *testing.T) {
 	h := hgtest.New(t)
 	h.Run("init")
 	h.Run("debugbuilddag", "+3<2+1")
-	node := func(rev int) string { return h.Node(fmt.Sprint(rev)).String() }
+	known := h.Nodes("sort(all(), rev)")
+	node := func(rev int) string { return known[rev].String() }
 	for _, name := range []string{"a", "b", "sub/c"} {
 		h.Write(".hg/"+name, name)
 	}
 	h.Write("outside", "x")
 	lines := func(l ...string) string { return strings.Join(l, "\n") + "\n" }
-	all := []string{"2", "3"}
+	all := []int{2, 3}
 	tests := []struct {
 		name          string
 		list          string
-		heads, common []string // revs
-		client        string   // engines
-		want          string   // file; empty: none
+		heads, common []int  // revs
+		client        string // engines
+		want          string // file; empty: none
 	}{
 		{"none", "", all, nil, "zstd", ""},
 		{"everything", "a heads=" + node(2) + ";" + node(3), all, nil, "", "a"},
 		{"quoted", "a h%65ads=" + node(2) + "%3B" + node(3), all, nil, "", "a"},
 		{"first that fits", lines("# comment", "", "a heads="+node(3)+" bases="+node(1), "b heads="+node(0), "sub/c heads="+node(1)), all, nil, "", "b"},
-		{"based on what the client has", lines("b heads="+node(1), "a heads="+node(3)+" bases="+node(1)), all, []string{"1"}, "", "a"},
+		{"based on what the client has", lines("b heads="+node(1), "a heads="+node(3)+" bases="+node(1)), all, []int{1}, "", "a"},
 		{"below a directory", "sub/c heads=" + node(1), all, nil, "", "sub/c"},
-		{"more than is wanted", "a heads=" + node(2) + ";" + node(3), []string{"2"}, nil, "", ""},
-		{"nothing new", "a heads=" + node(0), all, []string{"1"}, "", ""},
-		{"nothing new, named", "a heads=" + node(1), all, []string{"1"}, "", ""},
+		{"more than is wanted", "a heads=" + node(2) + ";" + node(3), []int{2}, nil, "", ""},
+		{"nothing new", "a heads=" + node(0), all, []int{1}, "", ""},
+		{"nothing new, named", "a heads=" + node(1), all, []int{1}, "", ""},
 		{"no heads named", "a", all, nil, "", "a"},
 		{"file missing", lines("nosuch heads="+node(1), "a heads="+node(0)), all, nil, "", "a"},
 		{"compression unknown to the client", lines("a BUNDLESPEC=zstd-v2", "b BUNDLESPEC=gzip-v2"), all, nil, "zlib", "b"},
@@ -57,9 +57,9 @@ func TestFindPullBundle(t *testing.T) {
 	v := viewOf(t, openAt(t, h.Dir))
 	for _, tt := range tests {
 		h.Write(".hg/"+pullBundlesName, tt.list)
-		nodes := func(revs []string) (out []hg.Node) {
+		nodes := func(revs []int) (out []hg.Node) {
 			for _, r := range revs {
-				out = append(out, h.Node(r))
+				out = append(out, known[r])
 			}
 			return out
 		}

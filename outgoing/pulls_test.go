@@ -23,7 +23,7 @@ import (
 // and each gets what it would have got alone.
 func TestIdenticalPulls(t *testing.T) {
 	for _, e := range []compression.Engine{compression.None, compression.Zlib, compression.Zstd} {
-		r, _ := openRepo(t, "split")
+		r, _ := openRepo(t, "names")
 		p := NewPulls(0)
 		p.least = 1
 		const clients = 200

@@ -326,3 +326,124 @@ func TestLevelThatIsNone(t *testing.T) {
 		t.Errorf("answer %v, %v; want it refused", a, err)
 	}
 }
+
+// TestHead: the header alone costs nothing.
+func TestHead(t *testing.T) {
+	repo := &fakeRepo{heads: nodes("aa"), bundle: []byte("bundle"), getBundle: func(GetBundleArgs, *Stream) error {
+		t.Error("the bundle was made")
+		return nil
+	}}
+	s := serveRepo(t, repo, testFeatures())
+	for _, tt := range []struct{ query, media string }{
+		{bundle2Query, mediaType2},
+		{"cmd=getbundle", mediaType2},
+		{"cmd=changegroup&roots=" + node("aa").String(), mediaType2},
+		{"cmd=stream_out", mediaType1},
+	} {
+		a := s.do(t, "HEAD", tt.query, http.Header{"X-HgProto-1": {allEngines}}, nil)
+		if err := <-s.errs; err != nil || a.status != "200 Script output follows" || a.contentType != tt.media || len(a.body) > 0 {
+			t.Errorf("HEAD %s: %v, %v", tt.query, a, err)
+		}
+	}
+	if repo.opened > 0 {
+		t.Errorf("%d views were opened", repo.opened)
+	}
+}
+
+// TestEngine: what Engine announces is what the client gets, encoded by either
+// side.
+func TestEngine(t *testing.T) {
+	tests := []struct {
+		proto  string
+		engine compression.Engine
+		level  int
+		ok     bool
+	}{
+		{allEngines, compression.Zstd, 7, true},
+		{"0.2 comp=none", compression.Zlib, 0, false}, // none in common: zlib, in media type 0.1
+		{"0.2 comp=zlib", compression.Zlib, 0, true},
+		{"", compression.Zlib, 0, true},
+	}
+	for _, tt := range tests {
+		features := testFeatures()
+		features.Levels = map[compression.Engine]int{compression.Zstd: 7}
+		repo := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
+			e, level, ok := s.Engine()
+			if e != tt.engine || level != tt.level || ok != tt.ok {
+				t.Errorf("%q: Engine() = %v, %d, %v; want %v, %d, %v", tt.proto, e, level, ok, tt.engine, tt.level, tt.ok)
+			}
+			if got := s.Encoded(e); got != ok {
+				t.Errorf("%q: Encoded(%v) = %v, want %v", tt.proto, e, got, ok)
+			}
+			return nil
+		}}
+		s := serveRepo(t, repo, features)
+		s.do(t, "GET", bundle2Query, http.Header{"X-HgProto-1": {tt.proto}}, nil)
+		<-s.errs
+	}
+}
+
+// TestPullBundle: one that is ready is sent as it is, to those who ask for the
+// rest, and before anything is refused.
+func TestPullBundle(t *testing.T) {
+	for _, tt := range []struct {
+		proto string
+		on    bool
+		want  string // in the body
+	}{
+		{allEngines + " partial-pull", true, "\x04noneready"},
+		{allEngines + " partial-pull", false, "disabled"},
+		{allEngines, true, "disabled"},
+	} {
+		features := testFeatures()
+		features.PullBundles, features.NoFullPull = tt.on, true
+		s := serveRepo(t, &fakeRepo{heads: nodes("aa"), pullBundle: "ready"}, features)
+		a := s.do(t, "GET", bundle2Query+"&heads="+node("aa").String(), http.Header{"X-HgProto-1": {tt.proto}}, nil)
+		<-s.errs
+		if !strings.Contains(string(a.body), tt.want) {
+			t.Errorf("%q, switched on: %v: answer %v, want %q", tt.proto, tt.on, a, tt.want)
+		}
+	}
+}
+
+// TestErrorAtTheEnd: what was written before an error reaches the client,
+// compressed or not, though the answer has no end.
+func TestErrorAtTheEnd(t *testing.T) {
+	for _, proto := range []string{allEngines, "0.2 comp=none", ""} {
+		repo := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
+			if _, err := s.Write([]byte("this is why")); err != nil {
+				return err
+			}
+			return errors.New("disk on fire")
+		}}
+		s := serveRepo(t, repo, testFeatures())
+		req, err := http.NewRequest("GET", s.url+"/?"+bundle2Query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-HgProto-1", proto)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatalf("%q: %v", proto, err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		<-s.errs
+		if err == nil {
+			t.Errorf("%q: the answer ends as a whole one does", proto)
+		}
+		engine, data := compression.Zlib, b
+		if resp.Header.Get("Content-Type") == mediaType2 {
+			name := string(b[1 : 1+b[0]])
+			engine, _ = compression.FromWire(name)
+			data = b[1+b[0]:]
+		}
+		r, err := compression.NewReader(engine, bytes.NewReader(data), compression.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(r); string(got) != "this is why" {
+			t.Errorf("%q: %v: got %q", proto, engine, got)
+		}
+	}
+}

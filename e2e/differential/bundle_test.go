@@ -87,20 +87,13 @@ func decodeBundle(a answer, known texts, has func(key) bool) (*bundle, error) {
 	return b, nil
 }
 
-// hints are parts that only save the client some work. vcsd may leave them
-// out; what it sends of them must be true.
-var hints = []string{"HGTAGSFNODES", "cache:rev-branch-cache"}
-
 // compareBundles returns what differs.
 func compareBundles(stock, vcsd *bundle) []string {
 	var diffs []string
 	if stock.engine != vcsd.engine {
 		diffs = append(diffs, fmt.Sprintf("compression %s, want %s", vcsd.engine, stock.engine))
 	}
-	want, got := slices.Clone(stock.parts), vcsd.parts
-	want = slices.DeleteFunc(want, func(p hgtest.Part) bool {
-		return slices.Contains(hints, p.Type) && !slices.ContainsFunc(got, func(q hgtest.Part) bool { return q.Type == p.Type })
-	})
+	want, got := stock.parts, vcsd.parts
 	if stock.bare != vcsd.bare || len(want) != len(got) {
 		return append(diffs, fmt.Sprintf("parts %s, want %s", partTypes(got), partTypes(want)))
 	}
