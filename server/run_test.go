@@ -19,6 +19,7 @@ func TestCommandLine(t *testing.T) {
 		{"help serve", 0, "Usage: vcsd serve", ""},
 		{"bogus", 2, "", "vcsd: unexpected argument bogus"},
 		{"serve -d", 1, "", "abort: vcsd stays in the foreground: leave out -d"},
+		{"serve --root . --config devel.serverrequirecert=yes", 1, "", "abort: devel.serverrequirecert is not honoured: name the authorities in vcsd.client-ca"},
 		{"serve --root a -R b", 2, "", "vcsd: --repository and --root can't be used together"},
 		{"serve --root a --web-conf b", 2, "", "vcsd: --root and --web-conf can't be used together"},
 	} {

@@ -142,8 +142,22 @@ func (c *serveCmd) load() (l *loaded, err error) {
 	if l.config, err = c.reload(l); err != nil {
 		return nil, err
 	}
+	if err := refuseDevel(l.config); err != nil {
+		return nil, err
+	}
 	l.vcsd, err = l.config.Vcsd()
 	return l, err
+}
+
+// refuseDevel refuses the settings by which hg serve keeps clients without a
+// certificate out: to overlook them would let everybody in.
+func refuseDevel(conf *config.Config) error {
+	for _, key := range []string{"servercafile", "serverrequirecert"} {
+		if v, ok := conf.Get("devel", key); ok && v != "" {
+			return fmt.Errorf("devel.%s is not honoured: name the authorities in vcsd.client-ca", key)
+		}
+	}
+	return nil
 }
 
 // locate finds what is served.

@@ -3,7 +3,9 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 
@@ -31,8 +33,11 @@ const maxKeyBytes = 16 << 20
 // in one file of PEM, as hg serve takes it.
 func serverTLS(file string, clients *auth.Certificates, log *slog.Logger) (*tls.Config, error) {
 	cert, err := livefile.Open(vfs.NewOS("/"), onDisk(file), maxKeyBytes, parseKeyPair)
-	if err != nil {
-		return nil, fmt.Errorf("web.certificate: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("referenced certificate file (%s) does not exist", file)
+	case err != nil:
+		return nil, fmt.Errorf("certificate and key in %s: %w", file, err)
 	}
 	s := &serving{certificate: cert, clients: clients, log: log}
 	c := s.config()

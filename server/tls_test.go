@@ -55,10 +55,13 @@ func TestServerTLSVersions(t *testing.T) {
 }
 
 func TestServerTLSNeedsItsFile(t *testing.T) {
-	for _, name := range []string{"none.pem", "tls_test.go"} {
+	for name, want := range map[string]string{
+		"none.pem":    "referenced certificate file (none.pem) does not exist",
+		"tls_test.go": "certificate and key in tls_test.go",
+	} {
 		_, err := serverTLS(name, nil, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), "web.certificate") {
-			t.Errorf("%s: %v", name, err)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
 }
