@@ -135,3 +135,22 @@ func TestConfigurationOfReplacedRepository(t *testing.T) {
 		t.Errorf("no repository: %v", err)
 	}
 }
+
+// A file of an owner who isn't trusted is told of once, in hg's words.
+func TestUntrustedFileIsTold(t *testing.T) {
+	dir := initRepos(t, 1)[0]
+	hgrc := filepath.Join(dir, ".hg/hgrc")
+	write(t, hgrc, "[hooks]\nincoming = true\n")
+	var log bytes.Buffer
+	c := testConfigs(t)
+	c.log = slog.New(slog.NewTextHandler(&log, nil))
+	c.loader.UID = 1 + os.Getuid()
+	for range 3 {
+		if _, err := c.repository(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "not trusting file "+hgrc+" from untrusted user"); n != 1 {
+		t.Errorf("told %d times, want once:\n%s", n, log.String())
+	}
+}
