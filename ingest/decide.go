@@ -25,7 +25,7 @@ type decision struct {
 	bookmarkMoves []journal.BookmarkMove
 	phases        []journal.PhaseMove
 	markers       []obsmarker.Marker // that were added
-	published     []hg.Node          // asked to be public, whether or not they were
+	published     []hg.Node          // the last that were asked to be public, whether or not they were
 	result        int                // of the last changegroup, as hg counts it
 	replyParts    []ReplyPart
 	output        strings.Builder
@@ -192,17 +192,28 @@ func (d *decision) addChangesets(p *pending, g group) error {
 		}
 		d.fresh = append(d.fresh, i)
 	}
-	all := make([]hg.Rev, 0, len(g.nodes))
-	for _, n := range g.nodes {
+	all := make([]hg.Rev, 0, len(g.known)+g.last-g.first)
+	for n := range d.push.groupNodes(g) {
 		if r, ok := p.Rev(n); ok {
 			all = append(all, r)
 		}
 	}
 	d.advance(p, all, target)
 	if d.policy.Publishing {
-		d.published = append(d.published, g.nodes...)
+		for n := range d.push.groupNodes(g) {
+			d.notePublished(n)
+		}
 	}
 	return nil
+}
+
+// notePublished keeps a node in published, and at least maxOutcomeNodes of
+// those before it.
+func (d *decision) notePublished(n hg.Node) {
+	if len(d.published) == 2*maxOutcomeNodes {
+		d.published = slices.Delete(d.published, 0, maxOutcomeNodes)
+	}
+	d.published = append(d.published, n)
 }
 
 func nodesOf(p *pending, revs []hg.Rev) []hg.Node {
@@ -253,7 +264,7 @@ func (o movePhases) decide(p *pending, d *decision) error {
 		}
 		d.advance(p, []hg.Rev{r}, e.phase)
 		if e.phase == hg.Public {
-			d.published = append(d.published, e.node)
+			d.notePublished(e.node)
 		}
 	}
 	return nil

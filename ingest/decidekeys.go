@@ -94,7 +94,7 @@ func (o pushkey) applyPhase(p *pending, d *decision) bool {
 	case have == from && to < from:
 		d.advance(p, []hg.Rev{r}, hg.Phase(to))
 		if to == int(hg.Public) {
-			d.published = append(d.published, n)
+			d.notePublished(n)
 		}
 		return true
 	case have == to:

@@ -111,7 +111,7 @@ func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) 
 		return nil, errors.Join(err, f.Close())
 	}
 	defer payload.Close() // read only
-	s := newStager(view, newSegment(f), p.limits)
+	s := newStager(view, newSegment(f), dir.Size(), p.limits)
 	if req.CheckHeads != nil {
 		s.out.ops = append(s.out.ops, checkSentHeads{req.CheckHeads})
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
+	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/journal"
 	"vcsd/revlog"
@@ -52,10 +54,26 @@ type stagedFile struct {
 // Revisions that the store got meanwhile from somebody else are not taken off
 // them: hg's sentence tells what the transfer did.
 type group struct {
-	nodes       []hg.Node // all changesets of the part, known ones too
+	known       []hg.Node // those of its changesets that the store had, each once
 	first, last int       // its new ones are staged.changesets[first:last]
 	files       int       // file groups
 	changes     int       // new file revisions
+}
+
+// groupNodes are the changesets of a group, those that the store had first.
+func (s *staged) groupNodes(g group) iter.Seq[hg.Node] {
+	return func(yield func(hg.Node) bool) {
+		for _, n := range g.known {
+			if !yield(n) {
+				return
+			}
+		}
+		for _, c := range s.changesets[g.first:g.last] {
+			if !yield(c.node) {
+				return
+			}
+		}
+	}
 }
 
 // stager decodes the changegroups of one push. It belongs to one goroutine.
@@ -73,9 +91,10 @@ type stager struct {
 	paths     map[string]int // path to index in out.files
 }
 
-func newStager(view *store.View, seg *segment, limits Limits) *stager {
+// newStager returns a stager of a bundle of payloadBytes, as sent.
+func newStager(view *store.View, seg *segment, payloadBytes int64, limits Limits) *stager {
 	s := &stager{
-		view: view, limits: limits,
+		view: view, limits: limits, needs: needs{maxBytes: maxNeedBytes(payloadBytes)},
 		out:       &staged{seg: seg, generation: view.Generation()},
 		manifests: make(map[hg.Node]int),
 		paths:     make(map[string]int),
@@ -143,7 +162,8 @@ func deltas(ctx context.Context, cg *changegroup.Reader, add func(in revlog.Inco
 }
 
 func (s *stager) changelogGroup(ctx context.Context, cg *changegroup.Reader, gr *group) error {
-	return deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
+	var stored dag.Set
+	err := deltas(ctx, cg, func(in revlog.Incoming, delta []byte) error {
 		if in.Link != in.Node {
 			return hg.Abortf("changeset %s is linked to %s", in.Node.Short(), in.Link.Short())
 		}
@@ -151,12 +171,18 @@ func (s *stager) changelogGroup(ctx context.Context, cg *changegroup.Reader, gr 
 		if err != nil {
 			return stageError("changelog", in.Node, err)
 		}
-		gr.nodes = append(gr.nodes, in.Node)
-		if known {
-			return nil
+		if !known {
+			return s.addChangeset(in, text)
 		}
-		return s.addChangeset(in, text)
+		if r, ok := s.view.Changelog().Rev(in.Node); ok {
+			stored.Add(r)
+		}
+		return nil
 	})
+	for r := range stored.All() {
+		gr.known = append(gr.known, s.view.Changelog().Node(r))
+	}
+	return err
 }
 
 // maxBranchBytes is what the coordination service takes for a branch's name.
@@ -207,7 +233,7 @@ func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) erro
 			s.foundStray("manifest: no changeset names revision %s", in.Node.Short())
 		}
 		delete(s.manifests, in.Node)
-		return s.addManifest(in, by, text, delta)
+		return s.addManifest(ctx, in, by, text, delta)
 	})
 }
 
@@ -215,7 +241,7 @@ func (s *stager) manifestGroup(ctx context.Context, cg *changegroup.Reader) erro
 // delta, and notes that the file revisions they name have to exist. All other
 // lines stand in the base, and were checked there. by is the changeset that
 // brings the manifest, as an index.
-func (s *stager) addManifest(in revlog.Incoming, by int, text, delta []byte) error {
+func (s *stager) addManifest(ctx context.Context, in revlog.Incoming, by int, text, delta []byte) error {
 	err := store.TouchedEntries(text, delta, func(e store.ManifestEntry) error {
 		if err := store.CheckPath(e.Path); err != nil {
 			return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
@@ -223,8 +249,10 @@ func (s *stager) addManifest(in revlog.Incoming, by int, text, delta []byte) err
 		if e.Node.IsNull() {
 			return hg.Abortf("manifest %s: %q has no revision", in.Node.Short(), e.Path)
 		}
-		s.needs.add(e.Path, e.Node, by)
-		return nil
+		if s.needs.add(e.Path, e.Node, by) {
+			return nil
+		}
+		return s.needs.shed(ctx, s.view, s.out.files)
 	})
 	if errors.Is(err, store.ErrBadManifest) {
 		return hg.Abortf("manifest %s: %v", in.Node.Short(), err)
