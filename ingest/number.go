@@ -254,7 +254,7 @@ func (n *numbering) fncacheWrite(rec *journal.Record, entries []string) error {
 		return nil
 	}
 	missing, data, off, err := n.p.repo.FNCacheAppend(entries)
-	if err != nil || len(missing) == 0 {
+	if err != nil || len(data) == 0 {
 		return err
 	}
 	if !n.preview {
@@ -262,7 +262,11 @@ func (n *numbering) fncacheWrite(rec *journal.Record, entries []string) error {
 			return err
 		}
 	}
-	n.append(rec, "store/fncache", off, data)
+	if off < 0 {
+		n.replace(rec, "store/fncache", data)
+	} else {
+		n.append(rec, "store/fncache", off, data)
+	}
 	return nil
 }
 

@@ -106,7 +106,9 @@ const fncacheName = "store/fncache"
 
 // FNCacheAppend returns what adds to the list of filelogs those names that it
 // lacks: these names, the bytes, and the offset to write them at. It is the truth
-// for as long as the caller holds the store's lock.
+// for as long as the caller holds the store's lock. The offset is -1 if the file
+// ends inside a name, as a killed program may have left it: hg refuses to read
+// it, nothing can be appended to it, and the bytes are to replace it.
 func (r *Repo) FNCacheAppend(names []string) (missing []string, data []byte, off int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,6 +120,9 @@ func (r *Repo) FNCacheAppend(names []string) (missing []string, data []byte, off
 		if !cache.Has(n) {
 			missing = append(missing, n)
 		}
+	}
+	if cache.Unterminated() {
+		return missing, EncodeFNCache(append(cache.Names(), missing...)), -1, nil
 	}
 	data, off = cache.AppendForm(missing)
 	return missing, data, off, nil
@@ -139,17 +144,22 @@ func (r *Repo) fncacheLocked() (*FNCache, error) {
 	return r.fncache, corrupt(fncacheName, err)
 }
 
-// ExpectFNCache tells that the append planned for missing names will be made.
+// ExpectFNCache tells that the change planned for missing names will be made.
 // If it is not made, the size tells, and the file is read. The caller holds the
 // store's lock.
 func (r *Repo) ExpectFNCache(missing []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cache, err := r.fncacheLocked()
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if cache.Unterminated() {
+		r.fncache = nil // as the size may be the same afterwards
+	} else {
 		r.fncache = cache.Added(missing)
 	}
-	return err
+	return nil
 }
 
 // readBookmarks returns the bookmarks that point to changesets there are, as
