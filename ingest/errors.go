@@ -93,6 +93,8 @@ func classify(err error) error {
 	switch {
 	case err == nil || Cause(err) != nil:
 		return err
+	case errors.Is(err, syscall.EFBIG):
+		return hide(err, "a file would get larger than the server may write", "")
 	case isNoSpace(err):
 		return hide(err, "no space left on the server", "")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, refs.ErrClosed):
@@ -102,7 +104,7 @@ func classify(err error) error {
 }
 
 func isNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // guarded runs f, which walks mapped indexes: a local hg may cut them at any

@@ -13,9 +13,13 @@ import (
 const ampleBytes = 256 << 20
 
 // Reserve makes sure, before the record is published, that target has space for
-// its writes: it returns syscall.ENOSPC, wrapped, if not. It changes no length
-// and makes no file. On a disk with plenty of space it claims none.
+// its writes: it returns syscall.ENOSPC, wrapped, if not, and syscall.EFBIG if a
+// file would get larger than this process may write. It changes no length and
+// makes no file. On a disk with plenty of space it claims none.
 func (j *Journal) Reserve(r *Record, target vfs.FS) error {
+	if err := checkFileSizes(r); err != nil {
+		return fmt.Errorf("reserve space for record %d: %w", r.Seq, err)
+	}
 	ends, fresh, err := growth(r, target)
 	if err != nil {
 		return fmt.Errorf("reserve space for record %d: %w", r.Seq, err)
@@ -37,6 +41,20 @@ func (j *Journal) Reserve(r *Record, target vfs.FS) error {
 	for name, e := range ends {
 		if err := claim(target, name, e.end); err != nil {
 			return fmt.Errorf("reserve space for record %d: %w", r.Seq, err)
+		}
+	}
+	return nil
+}
+
+// checkFileSizes refuses what would fail only when the record is published.
+func checkFileSizes(r *Record) error {
+	limit, err := vfs.MaxFileBytes()
+	if err != nil {
+		return err
+	}
+	for i := range r.Writes {
+		if w := &r.Writes[i]; w.Offset+w.Length > limit {
+			return fmt.Errorf("%q, %d bytes, limit %d: %w", w.Path, w.Offset+w.Length, limit, syscall.EFBIG)
 		}
 	}
 	return nil

@@ -15,8 +15,6 @@ import (
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"vcsd/hg"
 )
 
 // A Server says where etcd is.
@@ -198,10 +196,12 @@ func etcdError(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return errNoSession
-	case errors.Is(err, rpctypes.ErrNoSpace):
-		return &refusedError{fmt.Errorf("%w: %w", hg.ErrUnavailable, err)}
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return err // it passes
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		// So does this, and it doesn't tell whether the request was carried out:
+		// the one that fills the database is.
+		return err
 	}
 	switch code {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated,

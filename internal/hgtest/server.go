@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,6 +36,9 @@ type ServerOptions struct {
 	// ByRoot serves with vcsd's flag --root, and by that without a file for
 	// --web-conf. Stock hg doesn't have it.
 	ByRoot bool
+	// MaxFileBytes limits the size of the files that the server may write; 0
+	// is no limit.
+	MaxFileBytes int64
 }
 
 // A Server is a process that serves repositories on a port of 127.0.0.1.
@@ -159,7 +163,11 @@ func (s *Server) command() *exec.Cmd {
 	if s.o.Hgweb {
 		name, args = pythonPath(s.t), []string{s.hgwebScript(), args[len(args)-1]}
 	}
-	cmd := exec.Command(name, append(args, s.o.Args...)...)
+	args = append(args, s.o.Args...)
+	if s.o.MaxFileBytes > 0 {
+		name, args = "prlimit", append([]string{"--fsize=" + strconv.FormatInt(s.o.MaxFileBytes, 10), name}, args...)
+	}
+	cmd := exec.Command(name, args...)
 	cmd.Dir = s.Root
 	cmd.Env = append(Env(s.home, rc), s.o.Env...)
 	return cmd

@@ -1,10 +1,12 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"vcsd/internal/vfs"
 )
 
 const (
@@ -67,6 +71,11 @@ func (m *Member) host() (err error) {
 	}
 	m.hosting.Store(true)
 	m.o.Log.Info("embedded etcd runs here", "dir", m.dir, "duration", time.Since(start))
+	ctx, cancel := context.WithCancel(m.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { m.watchSpace(ctx, e) })
+	defer wg.Wait()
+	defer cancel()
 	select {
 	case <-m.ctx.Done():
 		return nil
@@ -93,13 +102,20 @@ func (m *Member) config(closing *atomic.Bool) (*embed.Config, error) {
 	cfg.ListenPeerUrls = nil // nobody calls a single member
 	cfg.TickMs, cfg.ElectionMs = singleTickMs, singleElectionMs
 	cfg.QuotaBackendBytes = m.o.QuotaBytes
+	limit, err := vfs.MaxFileBytes()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(m.checkFiles(limit), fitFiles(cfg, limit)); err != nil {
+		return nil, err
+	}
 	cfg.EnableGRPCGateway = false
 	// Old values serve nobody: watches start at the present.
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = "5m"
 	// Leases of outcomes must not start anew each time that the host changes.
 	gate := cfg.ServerFeatureGate.(featuregate.MutableFeatureGate)
-	err := gate.SetFromMap(map[string]bool{string(features.LeaseCheckpoint): true, string(features.LeaseCheckpointPersist): true})
+	err = gate.SetFromMap(map[string]bool{string(features.LeaseCheckpoint): true, string(features.LeaseCheckpointPersist): true})
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 }
 
 func beMember(dir string) error {
+	if err := limitFiles(); err != nil {
+		return err
+	}
 	m, err := embedded.Join(context.Background(), dir, embedded.Options{})
 	if err != nil {
 		return err
