@@ -293,7 +293,7 @@ func (b *bundleWriter) finishPart(part *bundle2.PartWriter, err error) error {
 	if abortErr := part.Abort(&hg.Abort{Message: message(err)}); abortErr != nil {
 		return fmt.Errorf("%w (not told to the client: %w)", err, abortErr)
 	}
-	return err
+	return wire.Answered(err)
 }
 
 // message is what a client is told of an error in the middle of a bundle.

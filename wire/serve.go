@@ -37,6 +37,11 @@ type answeredError struct{ error }
 
 func (e *answeredError) Unwrap() error { return e.error }
 
+// Answered marks an error that was told to the client at the end of what was
+// written, so that the answer ends there and is not cut: a client that finds it
+// cut may see nothing of its end.
+func Answered(err error) error { return &answeredError{err} }
+
 // Serve answers the command that r asks for; see Command. It returns what went
 // wrong, also if that was the client's fault and has been told to it: Explain
 // says which errors belong in a log. The context of r ends the work.

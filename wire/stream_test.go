@@ -410,6 +410,17 @@ func TestPullBundle(t *testing.T) {
 // compressed or not, though the answer has no end.
 func TestErrorAtTheEnd(t *testing.T) {
 	for _, proto := range []string{allEngines, "0.2 comp=none", ""} {
+		told := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
+			if _, err := s.Write([]byte("this is why")); err != nil {
+				return err
+			}
+			return Answered(errors.New("disk on fire"))
+		}}
+		ts := serveRepo(t, told, testFeatures())
+		ts.do(t, "GET", bundle2Query, http.Header{"X-HgProto-1": {proto}}, nil) // fails if it is cut
+		if err := <-ts.errs; err == nil {
+			t.Errorf("%q: Serve returned no error to log", proto)
+		}
 		repo := &fakeRepo{getBundle: func(_ GetBundleArgs, s *Stream) error {
 			if _, err := s.Write([]byte("this is why")); err != nil {
 				return err
