@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"vcsd/cache"
@@ -33,7 +36,8 @@ func newCounters(filelogs *store.FilelogCache, a *admission, pulls *outgoing.Pul
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vcsd_logins_refused_total",
 			Help: "Requests whose credentials were not taken: wrong (401), guessed too fast (429), or not checked (503)."}, []string{"status"}),
 	}
-	m.registry.MustRegister(m.pushes, m.pushTime, m.requests, m.refused)
+	m.registry.MustRegister(m.pushes, m.pushTime, m.requests, m.refused,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, c := range []struct {
 		name, help string
 		value      func(cache.Stats) float64
@@ -83,14 +87,15 @@ func (h *handler) serveAdmin(address string) (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry.counters.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	r := chi.NewRouter()
+	r.Use(middleware.GetHead)
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(h.registry.counters.registry, promhttp.HandlerOpts{}))
+	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if h.registry.admit.isDraining() {
 			http.Error(w, "draining", http.StatusServiceUnavailable)
 		}
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
 	go func() {
 		if err := srv.Serve(l); err != http.ErrServerClosed {
 			h.log.Error("admin listener ended", "error", err)

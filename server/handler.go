@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+
 	"vcsd/auth"
 	"vcsd/hg"
 	"vcsd/internal/vfs"
@@ -25,9 +27,26 @@ type handler struct {
 	log      *slog.Logger
 }
 
-// routes returns h with what is around it.
+// routes returns the handler's router. Which repository is meant is known when
+// the catalog was asked; methods that nobody knows are wire's to answer.
 func (h *handler) routes() http.Handler {
-	return h.recovered(http.HandlerFunc(h.serve))
+	r := chi.NewRouter()
+	r.Use(h.recovered, h.signed)
+	r.HandleFunc("/*", h.serve)
+	r.MethodNotAllowed(h.serve)
+	r.NotFound(h.serve)
+	return r
+}
+
+// signed names the server in all answers, if it has a name.
+func (h *handler) signed(next http.Handler) http.Handler {
+	if h.server == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Server", h.server)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // recovered answers for a panic, which is a fault of our own: it must not
@@ -51,9 +70,6 @@ func (h *handler) recovered(next http.Handler) http.Handler {
 }
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
-	if h.server != "" {
-		w.Header().Set("Server", h.server)
-	}
 	path, ok := below(strings.Trim(h.prefix, "/"), strings.Trim(r.URL.Path, "/"))
 	if !ok {
 		h.notFound(w, r)
