@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tg123/go-htpasswd"
@@ -157,7 +158,9 @@ func TestVerdictInFlightEndsWithItsFile(t *testing.T) {
 	}
 }
 
-func TestHashQueueIsBounded(t *testing.T) {
+func TestHashQueueIsBounded(t *testing.T) { synctest.Test(t, testHashQueueIsBounded) }
+
+func testHashQueueIsBounded(t *testing.T) {
 	p, g, _ := gated(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	const beyond = 10
@@ -181,6 +184,7 @@ func TestHashQueueIsBounded(t *testing.T) {
 	cancel()
 	close(g.open)
 	wg.Wait()
+	synctest.Wait() // for the guesses that nobody waits for any more
 	if n := p.queued.Load(); n != 0 || len(refused) != 0 {
 		t.Errorf("%d are left in the queue, and %d more were refused", n, len(refused))
 	}
