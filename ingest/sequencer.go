@@ -312,6 +312,9 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []string, o journal.ApplyOptions) error {
 	id := journal.ID{Seq: rec.Seq, Digest: digest}
 	err := p.exclusive(rec.Seq, func() ([]string, error) {
+		if err := p.dropUndo(); err != nil {
+			return nil, err
+		}
 		touched, err := p.journal.Apply(rec, p.fs, o)
 		if err != nil {
 			p.checkpoint.touch(touched)

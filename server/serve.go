@@ -420,10 +420,14 @@ func (c *serveCmd) announce(w io.Writer, scheme string, addr net.Addr, web *conf
 		return
 	}
 	tcp := addr.(*net.TCPAddr)
-	bound := web.Address
-	host := web.Address
-	if bound == "" || bound == "0.0.0.0" {
+	bound, host := tcp.IP.String(), web.Address
+	if tcp.IP.To4() == nil {
+		bound = "[" + bound + "]"
+	}
+	if tcp.IP.IsUnspecified() {
 		bound = "*"
+	}
+	if host == "" || host == "0.0.0.0" {
 		host = "localhost"
 	}
 	base := fmt.Sprintf("%s://%s%s/", scheme, net.JoinHostPort(host, strconv.Itoa(tcp.Port)), web.Prefix)
