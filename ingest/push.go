@@ -71,8 +71,8 @@ func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Reques
 	r := &readyPush{staged: st, id: journal.Digest(dir.Digest()), dir: dir, who: req.Who}
 	d, late, err := p.publish(ctx, r)
 	var raced *hg.PushRaced
-	if errors.As(err, &raced) {
-		// Perhaps it lost to itself: a request that was sent again while the
+	if errors.As(err, &raced) || err == nil && !d.changes() {
+		// Perhaps it came after itself: a request that was sent again while the
 		// first one was at work elsewhere.
 		if reply, aerr := p.answered(ctx, dir.Digest()); reply != nil && aerr == nil {
 			return reply, nil
