@@ -62,7 +62,9 @@ func (f *file) Sync() error {
 	if err == nil {
 		return f.File.Sync()
 	}
-	if lossy, ok := f.File.(interface{ FailSync() }); ok && first {
+	// When the power goes or the process is killed, no sync has failed: what it
+	// was to save is not durable, but a later one still saves it.
+	if lossy, ok := f.File.(interface{ FailSync() }); ok && first && !f.fs.cut {
 		lossy.FailSync()
 	}
 	return err
