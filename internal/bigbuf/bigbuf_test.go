@@ -32,8 +32,9 @@ func TestOneSize(t *testing.T) {
 	}
 }
 
-// TestReuse wants a few buffers at a time to take no more than that, and what
-// became garbage while the collector ran.
+// TestReuse wants a few buffers at a time to take no more than that, what became
+// garbage while the collector ran, and what it leaves in pieces: nine or ten
+// buffers as measured, and fourteen without Make.
 func TestReuse(t *testing.T) {
 	const n, rounds, live = 32 << 20, 40, 6
 	var before, after runtime.MemStats
@@ -45,7 +46,7 @@ func TestReuse(t *testing.T) {
 	}
 	runtime.KeepAlive(held)
 	runtime.ReadMemStats(&after)
-	if grown := after.Sys - before.Sys; grown > (live+4)*n {
+	if grown := after.Sys - before.Sys; grown > (live+6)*n {
 		t.Errorf("%d buffers of %d bytes, %d at a time, took %d bytes of the system", rounds, n, live, grown)
 	}
 }
