@@ -78,11 +78,7 @@ func (p *Pipeline) markersMoved(ctx context.Context, tip refs.Tip) (bool, error)
 		return *known != now, nil
 	}
 	if now.size > 0 {
-		err = journal.SyncTouched(ctx, p.fs, journal.TouchedFiles(store.ObsStorePath))
-	}
-	var sync *journal.SyncError
-	if errors.As(err, &sync) {
-		err = p.fail(err)
+		err = p.sync(ctx, journal.TouchedFiles(store.ObsStorePath))
 	}
 	if err == nil {
 		p.markersAt = &now
@@ -105,7 +101,13 @@ func (p *Pipeline) adopt(ctx context.Context, view *store.View, tip refs.Tip) (r
 		return tip, err
 	}
 	p.checkpoint.touch(touched)
-	if err := p.checkpoint.checkpoint(ctx, p); err != nil {
+	err = p.checkpoint.checkpoint(ctx, p)
+	if errors.Is(err, errSyncBegun) {
+		if err = p.finishSync(ctx, tipID(tip)); err == nil {
+			err = p.checkpoint.checkpoint(ctx, p)
+		}
+	}
+	if err != nil {
 		return tip, err
 	}
 	rec := &journal.Record{

@@ -117,22 +117,45 @@ func (c *checkpointer) checkpoint(ctx context.Context, p *Pipeline) error {
 
 // advance makes the records up to linked durable in the store.
 //
-// Order: the files and directories are synced, then the checkpoint is written.
-func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journal.Touched, linked journal.ID) error {
+// Order: unsyncedFile is made; the files and directories are synced; the
+// checkpoint is written; unsyncedFile is removed.
+func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journal.Touched, linked journal.ID) (err error) {
 	if err := p.failure(); err != nil {
 		return err // after a failed sync another one proves nothing
 	}
-	err := journal.SyncTouched(ctx, p.fs, touched)
-	var sync *journal.SyncError
-	if errors.As(err, &sync) {
-		return p.fail(err)
-	}
-	if err != nil || linked.Seq == 0 {
+	lock, err := p.lockSync(ctx)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	begun, err := p.begunSync()
+	if err != nil {
+		return err
+	}
+	if begun {
+		p.fallBehind()
+		return errSyncBegun
+	}
+	if err := p.beginSync(); err != nil {
+		return err
+	}
+	if err := p.sync(ctx, touched); err != nil {
+		if p.failure() == nil {
+			err = errors.Join(err, p.endSync())
+		}
+		return err
+	}
+	if err := p.moveApplied(linked); err != nil {
+		return err
+	}
+	return p.endSync()
+}
+
+// moveApplied writes the checkpoint, unless another process is ahead.
+func (p *Pipeline) moveApplied(linked journal.ID) error {
 	applied, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil || applied.Seq >= linked.Seq {
-		return err // another process may be ahead
+		return err
 	}
 	return journal.WriteApplied(p.fs, appliedFile, linked)
 }

@@ -3,8 +3,10 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +106,7 @@ func faults() []fault {
 	return []fault{
 		{"failure", func(fsys vfs.FS, k int) *errfs.FS { return errfs.FailNth(fsys, k, errDisk) }, same},
 		{"kill", cut, same},
+		{"kill in a sync that fails", errfs.KillInSync, same},
 		{"power cut, all that was not synced is lost", cut, func(m *vfs.Mem, _ int) (*vfs.Mem, string) { return m.Crash(nil), "boot-2" }},
 		{"power cut", cut, func(m *vfs.Mem, k int) (*vfs.Mem, string) {
 			return m.Crash(rand.New(rand.NewPCG(uint64(k), 7))), "boot-2"
@@ -189,8 +192,28 @@ func (s *sweep) check(n *node, acknowledged bool) error {
 	if err := n.stop(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
+	if err := s.cutPower(n); err != nil {
+		return err
+	}
 	if s.seen[done]++; s.seen[done] == 3 {
 		verify(s.t, s.verifier, n.fs)
+	}
+	return nil
+}
+
+// cutPower wants what was acknowledged and checkpointed to be on the disk, whatever
+// happened to a sync of an earlier process.
+func (s *sweep) cutPower(n *node) error {
+	want := storeContent(s.t, n.fs)
+	n.fs, n.boot = n.fs.(*vfs.Mem).Crash(nil), "boot-3"
+	if err := errors.Join(n.open(), n.stop()); err != nil {
+		return fmt.Errorf("open after a power cut: %w", err)
+	}
+	got := storeContent(s.t, n.fs)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if got[name] != want[name] {
+			return fmt.Errorf("%q differs after a power cut: %d bytes, want %d", name, len(got[name]), len(want[name]))
+		}
 	}
 	return nil
 }

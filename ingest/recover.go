@@ -51,7 +51,11 @@ func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if exists && linked == tipID(tip) || !exists && linked.Seq == 0 {
+	begun, err := p.begunSync()
+	if err != nil {
+		return err
+	}
+	if !begun && (exists && linked == tipID(tip) || !exists && linked.Seq == 0) {
 		return p.noteLinked(linked)
 	}
 	unlock, err := p.lockStore(ctx, wait)
@@ -91,7 +95,7 @@ func (p *Pipeline) catchUpLocked(ctx context.Context) (refs.Tip, error) {
 		return tip, err
 	}
 	p.setTip(tip)
-	return tip, nil
+	return tip, p.finishSync(ctx, tipID(tip))
 }
 
 // beAtTip makes sure that the store holds the records up to the known tip, and

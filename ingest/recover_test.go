@@ -2,11 +2,13 @@ package ingest
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"vcsd/hg"
 	"vcsd/internal/hgtest"
 	"vcsd/internal/vfs"
 	"vcsd/internal/vfs/errfs"
@@ -64,7 +66,7 @@ func TestPowerCutAfterKill(t *testing.T) {
 	n.close()
 	mem := n.fs.(*vfs.Mem)
 	// The first process answers, and is killed while it syncs the store.
-	killed := &killedInSync{FS: mem, answered: make(chan struct{})}
+	killed := &badSync{FS: mem, answered: make(chan struct{}), err: errfs.ErrPowerCut}
 	n.fs = killed
 	n.mustOpen()
 	n.push(pushOf(c[1]))
@@ -87,29 +89,34 @@ func TestPowerCutAfterKill(t *testing.T) {
 	toDisk(t, n.fs).Verify()
 }
 
-// A killedInSync is the file system of a process that does not come through the
-// first sync of a file of the store, and gets there once its push is answered.
-type killedInSync struct {
+// A badSync is the file system of a process none of whose syncs of a file of the
+// store succeeds. They begin once its push is answered.
+type badSync struct {
 	vfs.FS
 	answered chan struct{}
+	err      error // of each
+	lost     bool  // they lose what they were to save
 }
 
-func (k *killedInSync) Open(name string) (vfs.File, error) {
-	f, err := k.FS.Open(name)
+func (b *badSync) Open(name string) (vfs.File, error) {
+	f, err := b.FS.Open(name)
 	if err != nil || !strings.HasPrefix(name, "store/") {
 		return f, err
 	}
-	return &neverSynced{f, k}, nil
+	return &neverSynced{f, b}, nil
 }
 
 type neverSynced struct {
 	vfs.File
-	fs *killedInSync
+	fs *badSync
 }
 
 func (f *neverSynced) Sync() error {
 	<-f.fs.answered
-	return errfs.ErrPowerCut
+	if f.fs.lost {
+		f.File.(interface{ FailSync() }).FailSync()
+	}
+	return f.fs.err
 }
 
 // So are those of another process that still lives.
@@ -130,6 +137,45 @@ func TestPowerCutWithTwoProcesses(t *testing.T) {
 	o.push(pushOf(c[3]))
 	if v := o.view(); v.Len() != 4 {
 		t.Errorf("%d changesets, want 4", v.Len())
+	}
+	toDisk(t, crashed).Verify()
+}
+
+// A sync that fails stops the process that saw it; another one that lives writes
+// again what that one had linked, goes on, and loses nothing to a power cut.
+func TestFailedSyncWithTwoProcesses(t *testing.T) {
+	c := chain(nil, "", "c", 4)
+	n := newNode(t)
+	m := n.another()
+	n.push(pushOf(c[0]))
+	m.push(pushOf(c[1]))
+	n.close()
+	mem := n.fs.(*vfs.Mem)
+	bad := &badSync{FS: mem, answered: make(chan struct{}), err: errDisk, lost: true}
+	n.fs = bad
+	n.mustOpen()
+	n.push(pushOf(c[2]))
+	close(bad.answered)
+	if err := n.stop(); !errors.Is(err, errDisk) {
+		t.Fatalf("stop: %v, want a sync that failed", err)
+	}
+	if there, err := vfs.Exists(mem, unsyncedFile); !there || err != nil {
+		t.Fatalf("%s: %v, %v, want it to stand", unsyncedFile, there, err)
+	}
+	// The changelog was written, so that m can't tell whether it was rewritten.
+	var raced *hg.PushRaced
+	if _, err := m.try(pushOf(c[3])); err != nil && !errors.As(err, &raced) {
+		t.Fatal(err)
+	}
+	m.push(pushOf(c[3]))
+	m.close()
+	if there, err := vfs.Exists(mem, unsyncedFile); there || err != nil {
+		t.Fatalf("%s: %v, %v, want it gone", unsyncedFile, there, err)
+	}
+	want := storeContent(t, mem)
+	crashed := mem.Crash(nil)
+	if got := storeContent(t, crashed); !maps.Equal(got, want) {
+		t.Error("the store differs after a power cut")
 	}
 	toDisk(t, crashed).Verify()
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,7 +56,7 @@ func (t *Touched) addReplaced(name string) { t.replaced[name] = true }
 const syncWorkers = 8
 
 // SyncTouched makes what t names durable in target. Files that are gone count
-// as done. A failed sync is a *SyncError.
+// as done. A failed sync is a *SyncError, whatever else went wrong.
 //
 // Order: all files, then all directories.
 func SyncTouched(ctx context.Context, target vfs.FS, t *Touched) error {
@@ -66,6 +67,7 @@ func SyncTouched(ctx context.Context, target vfs.FS, t *Touched) error {
 }
 
 func syncAll(ctx context.Context, names []string, sync func(string) error) error {
+	var failed atomic.Pointer[SyncError]
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(syncWorkers)
 	for _, name := range names {
@@ -73,10 +75,19 @@ func syncAll(ctx context.Context, names []string, sync func(string) error) error
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return sync(name)
+			err := sync(name)
+			var se *SyncError
+			if errors.As(err, &se) {
+				failed.CompareAndSwap(nil, se)
+			}
+			return err
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	if se := failed.Load(); se != nil {
+		return se // no other error tells that nothing more may be published
+	}
+	return err
 }
 
 func syncFile(target vfs.FS, name string) (err error) {

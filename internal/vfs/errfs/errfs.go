@@ -55,6 +55,7 @@ type FS struct {
 	n     int
 	err   error
 	cut   bool
+	lossy bool   // a sync at which the power goes has failed before
 	kinds []Kind // constant; nil means all
 
 	mu    sync.Mutex
@@ -76,6 +77,13 @@ func FailNth(fsys vfs.FS, n int, err error, kinds ...Kind) *FS {
 // which it goes writes half of its bytes.
 func CutNth(fsys vfs.FS, n int, kinds ...Kind) *FS {
 	return &FS{fs: fsys, n: n, err: ErrPowerCut, cut: true, kinds: kinds}
+}
+
+// KillInSync returns fsys, of which sync n, counted from 0, fails with its bytes
+// lost, and nobody hears of it: that one and all operations that follow, of every
+// kind, fail with ErrPowerCut.
+func KillInSync(fsys vfs.FS, n int) *FS {
+	return &FS{fs: fsys, n: n, err: ErrPowerCut, cut: true, lossy: true, kinds: []Kind{Sync}}
 }
 
 // Fired reports whether the fault happened.

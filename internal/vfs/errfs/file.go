@@ -64,7 +64,7 @@ func (f *file) Sync() error {
 	}
 	// When the power goes or the process is killed, no sync has failed: what it
 	// was to save is not durable, but a later one still saves it.
-	if lossy, ok := f.File.(interface{ FailSync() }); ok && first && !f.fs.cut {
+	if lossy, ok := f.File.(interface{ FailSync() }); ok && first && (!f.fs.cut || f.fs.lossy) {
 		lossy.FailSync()
 	}
 	return err
