@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
+	"vcsd/revlog"
 	"vcsd/store"
 	"vcsd/wire/bundle2"
 	"vcsd/wire/changegroup"
@@ -259,6 +263,34 @@ func TestCancelled(t *testing.T) {
 	}
 	if err := StreamV1(ctx, v, &b); !errors.Is(err, ctx.Err()) {
 		t.Errorf("StreamV1: %v, want %v", err, ctx.Err())
+	}
+}
+
+// A full clone of a store that lacks the log of a file ends in an error, not in a
+// clone without the file.
+func TestLostFilelog(t *testing.T) {
+	r, h := openRepo(t, "linear")
+	v := viewOf(t, r)
+	paths, err := filePaths(t.Context(), v)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("files %q, %v", paths, err)
+	}
+	for _, path := range paths {
+		name := filepath.Join(h.Dir, ".hg", r.FilelogRadix(path)+".i")
+		if err := os.Rename(name, name+".away"); err != nil {
+			t.Fatal(err)
+		}
+		v := viewOf(t, openAt(t, h.Dir))
+		var corrupt *revlog.CorruptError
+		if err := GetBundle(t.Context(), v, full(), noKeys, io.Discard); !errors.As(err, &corrupt) {
+			t.Errorf("without the log of %q: %v, want a *revlog.CorruptError", path, err)
+		}
+		if err := os.Rename(name+".away", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := GetBundle(t.Context(), v, full(), noKeys, io.Discard); err != nil {
+		t.Errorf("with all logs: %v", err)
 	}
 }
 

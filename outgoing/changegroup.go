@@ -2,7 +2,6 @@ package outgoing
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,6 +19,9 @@ type changegroupWriter struct {
 
 	// sentFile, if not nil, is told the name of each file that is sent.
 	sentFile func(path string)
+
+	// empty are files without any revision, where all is sent.
+	empty []string
 }
 
 // writeChangegroup writes changesets, manifests and files of a selection.
@@ -45,6 +47,9 @@ func (g *changegroupWriter) write(ctx context.Context) error {
 		if err := g.file(ctx, path, files[path]); err != nil {
 			return err
 		}
+	}
+	if err := checkLost(ctx, g.sel.view, g.empty); err != nil {
+		return err
 	}
 	return g.w.Close()
 }
@@ -111,6 +116,9 @@ func (g *changegroupWriter) file(ctx context.Context, path string, need links) e
 	var revs []hg.Rev
 	if need == nil {
 		revs = g.linked(log)
+		if log.Len() == 0 {
+			g.empty = append(g.empty, path)
+		}
 	} else if revs, err = g.needed(log, path, need); err != nil {
 		return err
 	} else {
@@ -135,8 +143,7 @@ func (g *changegroupWriter) needed(log *revlog.Snapshot, path string, need links
 	for n := range need {
 		r, ok := log.Rev(n)
 		if !ok {
-			return nil, &revlog.CorruptError{File: log.Name(), Rev: hg.NullRev,
-				Err: fmt.Errorf("%q lacks revision %s that a manifest names", path, n)}
+			return nil, lacks(log.Name(), path, n)
 		}
 		if !g.sel.clientHas(log.LinkRev(r)) {
 			revs = append(revs, r)
