@@ -52,6 +52,9 @@ func (b *stallBody) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// The deadline stays, or the server would wait for the rest.
 		err = fmt.Errorf("%w: only %d bytes were received in %v", hg.ErrMalformed, b.got, b.limits.StallTime)
+	case err != nil:
+		// Also what io knows as an end, which this is not.
+		err = fmt.Errorf("%w: the body of the request is cut or broken: %w", hg.ErrMalformed, err)
 	}
 	return n, err
 }

@@ -46,6 +46,43 @@ func TestStalledBody(t *testing.T) {
 	}
 }
 
+// TestBrokenBody: a body that is cut or that breaks the rules of HTTP is the
+// client's fault, and no bundle that happens to end there.
+func TestBrokenBody(t *testing.T) {
+	for _, tt := range []struct{ name, head, body, want string }{
+		{"chunk length", "Transfer-Encoding: chunked\r\n", "6\r\nHG10UN\r\nzz\r\n", "abort: malformed data: the body"},
+		{"chunk without end", "Transfer-Encoding: chunked\r\n", "6\r\nHG10UNabc\r\n", "abort: malformed data: the body"},
+		{"cut chunk", "Transfer-Encoding: chunked\r\n", "9\r\nHG10UN", "abort: malformed data: the body"},
+		{"cut before the last chunk", "Transfer-Encoding: chunked\r\n", "6\r\nHG10UN\r\n", "abort: malformed data: the body"},
+		{"cut", "Content-Length: 10\r\n", "HG10UN", "abort: malformed data: the body"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			repo := &fakeRepo{readAll: true}
+			s := serve(t, func(*http.Request) *Endpoint {
+				return &Endpoint{Repo: repo, Pusher: repo, Features: testFeatures()}
+			})
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nHost: h\r\n"+tt.head+"\r\n"+tt.body); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.Contains(string(answer), tt.want) {
+				t.Errorf("got %q, %v, want %q", answer, err, tt.want)
+			}
+			if err := <-s.errs; err == nil {
+				t.Error("no error to log")
+			}
+		})
+	}
+}
+
 // TestSlowBody: a client that sends a byte now and then is no better than one
 // that sends none, but what takes long in all may come slowly, and time that
 // the server takes for itself doesn't count.
