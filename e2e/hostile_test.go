@@ -357,18 +357,10 @@ const maxServerBytes = 800 << 20
 // checkMemory reads the peak of the server's memory.
 func (s *site) checkMemory(t *testing.T) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, ok := strings.Cut(string(b), "VmHWM:")
-	var kib int64
-	if _, err := fmt.Sscan(rest, &kib); err != nil || !ok {
-		t.Fatalf("no VmHWM in %q", b)
-	}
-	t.Logf("peak memory %d MiB", kib>>10)
-	if kib<<10 > maxServerBytes {
-		t.Errorf("peak memory %d MiB, want at most %d", kib>>10, maxServerBytes>>20)
+	peak := s.status(t, "VmHWM:")
+	t.Logf("peak memory %d MiB", peak>>20)
+	if peak > maxServerBytes {
+		t.Errorf("peak memory %d MiB, want at most %d", peak>>20, maxServerBytes>>20)
 	}
 }
 

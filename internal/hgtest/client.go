@@ -57,6 +57,9 @@ func NewClient(t testing.TB, repoURL string) *Client {
 	return &Client{URL: repoURL, t: t, http: &http.Client{Transport: transport, Timeout: requestTime}}
 }
 
+// CloseIdle ends the connections that no request uses.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
 // For returns c for a subtest.
 func (c *Client) For(t testing.TB) *Client {
 	d := *c
