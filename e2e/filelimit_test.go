@@ -19,7 +19,10 @@ func TestFileLimit(t *testing.T) {
 	}
 	h := hgtest.New(t)
 	h.Run("init", "srv/r")
-	s := hgtest.Serve(t, hgtest.ServerOptions{Root: filepath.Join(h.Dir, "srv"), MaxFileBytes: 600 << 10})
+	// Another process of the user, without the limit, was there before.
+	state := "XDG_STATE_HOME=" + t.TempDir()
+	hgtest.Serve(t, hgtest.ServerOptions{Root: filepath.Join(h.Dir, "srv"), Env: []string{state}}).Stop()
+	s := hgtest.Serve(t, hgtest.ServerOptions{Root: filepath.Join(h.Dir, "srv"), Env: []string{state}, MaxFileBytes: 600 << 10})
 	url := s.URL + "/r"
 	c := h.In("client")
 	h.Run("init", "client")

@@ -333,12 +333,12 @@ func lockWait(conf *config.Config, v config.Vcsd) (time.Duration, error) {
 func (c *serveCmd) stateDir(configured string) (string, error) {
 	dir := cmp.Or(c.State, configured)
 	if dir == "" {
-		if base := os.Getenv("XDG_STATE_HOME"); base != "" {
-			dir = filepath.Join(base, "vcsd")
-		} else if home, err := os.UserHomeDir(); err == nil {
-			dir = filepath.Join(home, ".local", "state", "vcsd")
-		} else {
-			return "", fmt.Errorf("no state directory: set --state or HOME")
+		limit, err := vfs.MaxFileBytes()
+		if err != nil {
+			return "", err
+		}
+		if dir, err = defaultStateDir(limit); err != nil {
+			return "", err
 		}
 	}
 	dir, err := filepath.Abs(dir)
@@ -346,6 +346,28 @@ func (c *serveCmd) stateDir(configured string) (string, error) {
 		return "", err
 	}
 	return dir, vfs.NewOS("/").MkdirAll(dir)
+}
+
+// longStateBytes is above the length of the longest file that etcd makes in a
+// process that may make any.
+const longStateBytes = 128 << 20
+
+// defaultStateDir returns the state directory of a user's processes whose files
+// are limited to so many bytes (ulimit -f). Those that may not write what the
+// others have written have a directory of their own.
+func defaultStateDir(limit int64) (string, error) {
+	var dir string
+	if base := os.Getenv("XDG_STATE_HOME"); base != "" {
+		dir = filepath.Join(base, "vcsd")
+	} else if home, err := os.UserHomeDir(); err == nil {
+		dir = filepath.Join(home, ".local", "state", "vcsd")
+	} else {
+		return "", fmt.Errorf("no state directory: set --state or HOME")
+	}
+	if limit < longStateBytes {
+		dir = filepath.Join(dir, "limited-files")
+	}
+	return dir, nil
 }
 
 // listen opens the port and serves until the context ends, then lets what is
