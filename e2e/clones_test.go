@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -205,24 +206,25 @@ func TestStreamsWhilePushing(t *testing.T) {
 	for p := range crowd {
 		g.Go(func() error { return s.pushLine(ctx, t, root, p, *streamTime/pushes) })
 	}
+	var cloners errgroup.Group
 	var names []string
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		name := fmt.Sprint("stream", len(names))
+		clone := s.cloneStream
 		if len(names)%4 == 3 {
-			s.cloneV1(t, name)
-		} else {
-			s.hg.Run("clone", "-q", "-U", "--stream", s.URL+"/r", name)
+			clone = s.cloneV1
 		}
+		cloners.Go(func() error { return clone(t.Context(), name) })
 		names = append(names, name)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
-	if err := g.Wait(); err != nil {
-		t.Error(err)
+	if err := errors.Join(g.Wait(), cloners.Wait()); err != nil {
+		t.Fatal(err)
 	}
 	var sizes []int
 	for _, name := range names {
@@ -236,27 +238,40 @@ func TestStreamsWhilePushing(t *testing.T) {
 	}
 }
 
+// cloneStream has hg make a stream clone.
+func (s *site) cloneStream(_ context.Context, name string) error {
+	return s.hg.Try("clone", "-q", "-U", "--stream", s.URL+"/r", name).Err()
+}
+
 // cloneV1 makes a repository of a stream of version 1, by way of a file. hg
 // 6.3.2 under Python 3.11 reads such streams wrongly from a connection, whoever
 // serves them: it loses the beginning of a line at the end of its buffer.
-func (s *site) cloneV1(t *testing.T, name string) {
-	t.Helper()
-	caps := s.client.Text("capabilities", nil)
-	reqs := regexp.MustCompile(`\bstreamreqs=(\S+)`).FindStringSubmatch(caps)
-	body := s.client.Call("stream_out", nil, nil).Body
+func (s *site) cloneV1(ctx context.Context, name string) error {
+	caps, err := s.client.Send(ctx, "capabilities", nil, nil)
+	if err != nil {
+		return err
+	}
+	stream, err := s.client.Send(ctx, "stream_out", nil, nil)
+	if err != nil {
+		return err
+	}
+	reqs := regexp.MustCompile(`\bstreamreqs=(\S+)`).FindSubmatch(caps.Body)
 	var code, count, size uint64
-	if _, err := fmt.Sscanf(string(body[:bytes.IndexByte(body, 0)]), "%d\n%d %d\n", &code, &count, &size); reqs == nil || err != nil || code != 0 {
-		t.Fatalf("stream_out: code %d, %v; capabilities %s", code, err, caps)
+	head, _, _ := bytes.Cut(stream.Body, []byte{0})
+	if _, err := fmt.Sscanf(string(head), "%d\n%d %d\n", &code, &count, &size); reqs == nil || err != nil || code != 0 {
+		return fmt.Errorf("stream_out: code %d, %w; capabilities %s", code, err, caps.Body)
 	}
 	b := []byte("HGS1UN")
 	b = binary.BigEndian.AppendUint64(b, count)
 	b = binary.BigEndian.AppendUint64(b, size)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(reqs[1])+1))
 	b = append(append(b, reqs[1]...), 0)
-	files := bytes.SplitN(body, []byte("\n"), 3)[2]
+	files := bytes.SplitN(stream.Body, []byte("\n"), 3)[2]
 	s.hg.Write(name+".hgs1", string(append(b, files...)))
-	s.hg.Run("init", name)
-	s.hg.In(name).Run("debugapplystreamclonebundle", "../"+name+".hgs1")
+	if err := s.hg.Try("init", name).Err(); err != nil {
+		return err
+	}
+	return s.hg.In(name).Try("debugapplystreamclonebundle", "../"+name+".hgs1").Err()
 }
 
 // pushLine pushes one changeset after the other until ctx ends.

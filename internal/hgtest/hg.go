@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,14 @@ type HG struct {
 type Result struct {
 	Stdout, Stderr string
 	Code           int // exit status; -1 if a signal ended it
+}
+
+// Err returns nil if the command succeeded, or else what it said.
+func (r Result) Err() error {
+	if r.Code == 0 {
+		return nil
+	}
+	return fmt.Errorf("exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 }
 
 // New returns an HG in a fresh temporary directory.
