@@ -88,14 +88,18 @@ const (
 
 // Recover brings the files of a repository up to the published tip, before
 // anybody reads them: after a power cut they may be in pieces, and the journal
-// has what they lack. fsys is rooted at .hg. It is called before store.Open. While
-// a local hg holds the store's lock nothing is done.
+// has what they lack. Before that it rolls back a transaction in which a local hg
+// was killed. fsys is rooted at .hg. It is called before store.Open. While a local
+// hg holds the store's lock nothing is done.
 func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
+	p := newPipeline(fsys, o)
+	if err := p.rollBack(ctx); err != nil {
+		return err
+	}
 	there, err := vfs.Exists(fsys, journalDir)
 	if err != nil || !there {
 		return err
 	}
-	p := newPipeline(fsys, o)
 	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
 		return err
 	}

@@ -26,11 +26,41 @@ func (p *Pipeline) setTip(t refs.Tip) {
 	p.tip = t
 }
 
-// lockStore takes the lock that keeps a local hg away, and other processes.
+// lockStore takes the lock that keeps a local hg away, and other processes. It
+// rolls back what a local hg left that was killed in a transaction: its offsets
+// are those from before the pushes to come.
 func (p *Pipeline) lockStore(ctx context.Context, wait time.Duration) (unlock func() error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	limited, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return store.Lock(ctx, p.fs, store.LockName)
+	unlock, err = store.Lock(limited, p.fs, store.LockName)
+	if err != nil {
+		return nil, err
+	}
+	done, err := store.RollBack(p.fs)
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	if done {
+		p.log.WarnContext(ctx, "a transaction in which a local hg was killed has been rolled back")
+	}
+	return unlock, nil
+}
+
+// rollBack does what lockStore does for a repository that is about to be opened.
+// While a local hg is at work there is nothing to roll back.
+func (p *Pipeline) rollBack(ctx context.Context) error {
+	there, err := store.HasAbandoned(p.fs)
+	if !there || err != nil {
+		return err
+	}
+	unlock, err := p.lockStore(ctx, 0)
+	if isLockHeld(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return unlock()
 }
 
 func isLockHeld(err error) bool {
