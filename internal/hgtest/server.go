@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,9 @@ type ServerOptions struct {
 	// MaxFileBytes limits the size of the files that the server may write; 0
 	// is no limit.
 	MaxFileBytes int64
+	// Wrap is a program with arguments that starts the server's command line,
+	// which is appended to it, in its own place.
+	Wrap []string
 }
 
 // A Server is a process that serves repositories on a port of 127.0.0.1.
@@ -166,6 +170,9 @@ func (s *Server) command() *exec.Cmd {
 	args = append(args, s.o.Args...)
 	if s.o.MaxFileBytes > 0 {
 		name, args = "prlimit", append([]string{"--fsize=" + strconv.FormatInt(s.o.MaxFileBytes, 10), name}, args...)
+	}
+	if w := s.o.Wrap; len(w) > 0 {
+		name, args = w[0], slices.Concat(w[1:], []string{name}, args)
 	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.Root
