@@ -39,6 +39,11 @@ func (m *Member) host() (err error) {
 	start := time.Now()
 	var servers []*grpc.Server
 	var closing atomic.Bool
+	if m.o.Cluster == nil {
+		if err := m.makeData(&closing); err != nil {
+			return m.unlessClosed(err)
+		}
+	}
 	cfg, err := m.config(&closing)
 	if err != nil {
 		return err
@@ -56,14 +61,8 @@ func (m *Member) host() (err error) {
 		}
 		e.Close()
 	}()
-	select {
-	case <-e.Server.ReadyNotify():
-	case err := <-e.Err():
-		return err
-	case <-time.After(readyTime):
-		return errors.New("etcd was not ready in time")
-	case <-m.ctx.Done():
-		return nil
+	if err := m.untilReady(e); err != nil {
+		return m.unlessClosed(err)
 	}
 	// etcd asks nobody for a password: only this user may connect.
 	if err := m.fs.Chmod(socketName, 0o600); err != nil {
@@ -84,6 +83,14 @@ func (m *Member) host() (err error) {
 	case <-e.Server.StopNotify():
 		return errors.New("etcd stopped by itself")
 	}
+}
+
+// unlessClosed returns an error that isn't due to Close.
+func (m *Member) unlessClosed(err error) error {
+	if m.ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // stop ends a server's connections. Left to itself etcd waits five seconds
