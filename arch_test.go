@@ -41,7 +41,7 @@ var tower = []struct {
 }
 
 // forTests are packages that only tests import; they may import any other.
-var forTests = []string{"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/differential"}
+var forTests = []string{"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/differential", "e2e/killsweep"}
 
 // opensFiles are the packages that open files by themselves: vfs does it for
 // all others; config reads hgrc files wherever they are; server and its command

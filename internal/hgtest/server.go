@@ -3,6 +3,7 @@ package hgtest
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -72,6 +73,14 @@ func UseStock() bool { return os.Getenv("VCSD_TEST_SERVER") == "stock" }
 // Serve starts a server and waits until it listens. It ends with the test.
 func Serve(t testing.TB, o ServerOptions) *Server {
 	t.Helper()
+	s := NewServer(t, o)
+	s.Start()
+	return s
+}
+
+// NewServer returns a server that was not started yet.
+func NewServer(t testing.TB, o ServerOptions) *Server {
+	t.Helper()
 	o.Stock = o.Stock || o.Hgweb || UseStock()
 	s := &Server{t: t, o: o, Root: o.Root, Stock: o.Stock, home: t.TempDir()}
 	t.Cleanup(func() {
@@ -80,7 +89,6 @@ func Serve(t testing.TB, o ServerOptions) *Server {
 			t.Logf("server at %s said:\n%s", s.URL, s.Log())
 		}
 	})
-	s.Start()
 	return s
 }
 
@@ -92,6 +100,15 @@ var listening = regexp.MustCompile(`listening at (https?)://[^/]*:([0-9]+)(/\S*)
 
 // Start starts a server that was stopped or killed, on a port of its own.
 func (s *Server) Start() {
+	s.t.Helper()
+	if err := s.TryStart(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TryStart is Start for a server that may end before it listens, which is an
+// error then.
+func (s *Server) TryStart() error {
 	s.t.Helper()
 	out, w, err := os.Pipe()
 	if err != nil {
@@ -117,10 +134,11 @@ func (s *Server) Start() {
 	select {
 	case url := <-found:
 		s.URL = url
+		return nil
 	case <-ended:
-		s.t.Fatalf("server ended at its start: %v\n%s", s.err, s.Log())
+		return fmt.Errorf("server ended at its start: %v\n%s", s.err, s.Log())
 	case <-time.After(startTime):
-		s.t.Fatalf("server does not listen\n%s", s.Log())
+		return fmt.Errorf("server does not listen\n%s", s.Log())
 	}
 }
 
@@ -207,6 +225,9 @@ func (s *Server) Stop() {
 		s.t.Errorf("server ended on SIGTERM with %v\n%s", err, s.Log())
 	}
 }
+
+// End ends the server with SIGTERM, or waits for it if it has ended by itself.
+func (s *Server) End() { s.end(syscall.SIGTERM) }
 
 // Kill ends the server and its hooks at once, as kill -9 does, and waits.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
