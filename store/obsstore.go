@@ -253,3 +253,7 @@ func (s *ObsStore) AppendForm(markers []obsmarker.Marker) (data []byte, off int6
 	}
 	return data, off, nil
 }
+
+// Torn reports whether the file that was parsed goes on with a part of a
+// marker.
+func (s *ObsStore) Torn() bool { return s != nil && s.torn }
