@@ -27,8 +27,12 @@ type streams struct {
 	stdout, stderr io.Writer
 }
 
+// aborted is the exit code of what failed, as of hg: scripts that start a
+// server look at it.
+const aborted = 255
+
 // Run does what args say, without the program's name. It returns the exit
-// code: 0 done, 1 failed, 2 misused. ctx ends a server.
+// code: 0 done, 255 failed, 2 misused. ctx ends a server.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var cl commandLine
 	exited, code := false, 0
@@ -53,7 +57,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err := parsed.Run(&streams{ctx, stdout, stderr}); err != nil {
 		fmt.Fprintf(stderr, "abort: %v\n", err)
-		return 1
+		return aborted
 	}
 	return 0
 }

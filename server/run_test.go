@@ -2,8 +2,12 @@ package server
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
+
+	"vcsd/config"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -18,8 +22,9 @@ func TestCommandLine(t *testing.T) {
 		{"help", 0, "Usage: vcsd <command>", ""},
 		{"help serve", 0, "Usage: vcsd serve", ""},
 		{"bogus", 2, "", "vcsd: unexpected argument bogus"},
-		{"serve -d", 1, "", "abort: vcsd stays in the foreground: leave out -d"},
-		{"serve --root . --config devel.serverrequirecert=yes", 1, "", "abort: devel.serverrequirecert is not honoured: name the authorities in vcsd.client-ca"},
+		{"serve -d", 255, "", "abort: vcsd stays in the foreground: leave out -d"},
+		{"serve --root . --config devel.serverexactprotocol=ssl2", 255, "", "abort: invalid value for serverexactprotocol: ssl2\n"},
+		{"serve -R none", 255, "", "abort: repository none not found\n"},
 		{"serve --root a -R b", 2, "", "vcsd: --repository and --root can't be used together"},
 		{"serve --root a --web-conf b", 2, "", "vcsd: --root and --web-conf can't be used together"},
 	} {
@@ -29,6 +34,20 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("vcsd %s: %d, stdout %q, stderr %q; want %d, %q, %q",
 				tt.args, code, &stdout, &stderr, tt.code, tt.stdout, tt.stderr)
 		}
+	}
+}
+
+func TestListenError(t *testing.T) {
+	l, err := net.Listen("tcp4", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	_, err = net.Listen("tcp4", l.Addr().String())
+	got := listenError(&config.Web{Address: "localhost", Port: port}, err)
+	if want := fmt.Sprintf("cannot start server at 'localhost:%d': Address already in use", port); got.Error() != want {
+		t.Errorf("%v, want %s", got, want)
 	}
 }
 

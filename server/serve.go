@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"vcsd/config"
@@ -120,7 +122,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 		defer func() { err = errors.Join(err, admin.Close()) }()
 	}
 	c.drainTimeout = conf.vcsd.DrainTimeout
-	return c.listen(s, h, &web, logs)
+	return c.listen(s, h, &web, &conf.devel, logs)
 }
 
 // loaded is the configuration of the server as a whole.
@@ -128,6 +130,7 @@ type loaded struct {
 	loader *config.Loader
 	config *config.Config
 	vcsd   config.Vcsd
+	devel  config.Devel
 
 	// What is served unless a file for --web-conf says so.
 	root  string // all repositories below a directory
@@ -142,22 +145,11 @@ func (c *serveCmd) load() (l *loaded, err error) {
 	if l.config, err = c.reload(l); err != nil {
 		return nil, err
 	}
-	if err := refuseDevel(l.config); err != nil {
+	if l.devel, err = l.config.Devel(); err != nil {
 		return nil, err
 	}
 	l.vcsd, err = l.config.Vcsd()
 	return l, err
-}
-
-// refuseDevel refuses the settings by which hg serve keeps clients without a
-// certificate out: to overlook them would let everybody in.
-func refuseDevel(conf *config.Config) error {
-	for _, key := range []string{"servercafile", "serverrequirecert"} {
-		if v, ok := conf.Get("devel", key); ok && v != "" {
-			return fmt.Errorf("devel.%s is not honoured: name the authorities in vcsd.client-ca", key)
-		}
-	}
-	return nil
 }
 
 // locate finds what is served.
@@ -372,7 +364,7 @@ func defaultStateDir(limit int64) (string, error) {
 
 // listen opens the port and serves until the context ends, then lets what is
 // in flight finish.
-func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) error {
+func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, devel *config.Devel, logs *logs) error {
 	network := "tcp4"
 	if web.IPv6 {
 		network = "tcp"
@@ -383,7 +375,7 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, logs *logs) e
 	}
 	scheme := "http"
 	if web.Certificate != "" {
-		conf, err := serverTLS(web.Certificate, h.ids.certificates, h.log)
+		conf, err := serverTLS(web.Certificate, h.ids.certificates, devel, h.log)
 		if err != nil {
 			return errors.Join(err, l.Close())
 		}
@@ -421,17 +413,19 @@ func (h *handler) serveUntilDone(ctx context.Context, srv *http.Server, l net.Li
 	return err
 }
 
+// listenError tells why there is no server in the words of hg, which has the
+// system's reason begin with a capital.
 func listenError(web *config.Web, err error) error {
-	reason := err
+	reason := err.Error()
 	var op *net.OpError
-	if errors.As(err, &op) {
-		reason = op.Err
-		var call *os.SyscallError
-		if errors.As(op.Err, &call) {
-			reason = call.Err
-		}
+	var call syscall.Errno
+	switch {
+	case errors.As(err, &call):
+		reason = strings.ToUpper(call.Error()[:1]) + call.Error()[1:]
+	case errors.As(err, &op):
+		reason = op.Err.Error()
 	}
-	return &hg.Abort{Message: fmt.Sprintf("cannot start server at '%s:%d': %v", web.Address, web.Port, reason)}
+	return &hg.Abort{Message: fmt.Sprintf("cannot start server at '%s:%d': %s", web.Address, web.Port, reason)}
 }
 
 // announce prints where the server listens, as hg serve does: not if the port

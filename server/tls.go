@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"vcsd/auth"
+	"vcsd/config"
 	"vcsd/internal/livefile"
 	"vcsd/internal/vfs"
 )
@@ -20,6 +21,8 @@ import (
 type serving struct {
 	certificate *livefile.File[*tls.Certificate]
 	clients     *auth.Certificates // nil: clients aren't asked for certificates
+	devel       *config.Devel
+	required    *x509.CertPool // whose certificates clients have to show; nil: none
 	log         *slog.Logger
 
 	mu   sync.Mutex
@@ -31,18 +34,49 @@ const maxKeyBytes = 16 << 20
 
 // serverTLS returns a configuration for the certificate, its chain and its key
 // in one file of PEM, as hg serve takes it.
-func serverTLS(file string, clients *auth.Certificates, log *slog.Logger) (*tls.Config, error) {
+func serverTLS(file string, clients *auth.Certificates, devel *config.Devel, log *slog.Logger) (*tls.Config, error) {
 	cert, err := livefile.Open(vfs.NewOS("/"), onDisk(file), maxKeyBytes, parseKeyPair)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("referenced certificate file (%s) does not exist", file)
+		return nil, missingFile(file)
 	case err != nil:
 		return nil, fmt.Errorf("certificate and key in %s: %w", file, err)
 	}
-	s := &serving{certificate: cert, clients: clients, log: log}
+	s := &serving{certificate: cert, clients: clients, devel: devel, log: log}
+	if s.required, err = requiredAuthorities(devel); err != nil {
+		return nil, err
+	}
 	c := s.config()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config(), nil }
 	return c, nil
+}
+
+// missingFile is hg's sentence.
+func missingFile(file string) error {
+	return fmt.Errorf("referenced certificate file (%s) does not exist", file)
+}
+
+// requiredAuthorities returns the authorities without whose certificate nobody
+// is served at all; nil if there is no such rule. They have to be readable even
+// where none is required, as in hg.
+func requiredAuthorities(devel *config.Devel) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if devel.ServerCAFile != "" {
+		pem, err := vfs.ReadFile(vfs.NewOS("/"), onDisk(devel.ServerCAFile), maxKeyBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, missingFile(devel.ServerCAFile)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if pool, err = auth.ParseAuthorities(pem); err != nil {
+			return nil, fmt.Errorf("%s: %w", devel.ServerCAFile, err)
+		}
+	}
+	if !devel.ServerRequireCert {
+		return nil, nil
+	}
+	return pool, nil
 }
 
 func parseKeyPair(pem []byte) (*tls.Certificate, error) {
@@ -67,6 +101,12 @@ func (s *serving) config() *tls.Config {
 			err = cerr
 		}
 		c.ClientAuth, c.ClientCAs = tls.RequestClientCert, pool
+	}
+	if s.required != nil {
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, s.required
+	}
+	if v := s.devel.ServerExactProtocol; v != 0 {
+		c.MinVersion, c.MaxVersion = v, v
 	}
 	s.tell(err)
 	return c
