@@ -85,7 +85,7 @@ type Exchange struct {
 	SingleHeadPublicOnly bool // what is not public doesn't count for it
 	SingleHeadClosed     bool // closed heads do
 
-	ExtraFilters bool // experimental.extra-filter-revs hides changesets
+	ExtraFilters string // experimental.extra-filter-revs, a revset of changesets to hide
 
 	PostArgs bool // experimental.httppostargs
 	PushVars bool // push.pushvars.server: hand pushed variables to hooks
@@ -103,7 +103,7 @@ func (c *Config) Exchange() (Exchange, error) {
 		SingleHead:           r.bool(false, "single-head-per-branch"),
 		SingleHeadPublicOnly: r.bool(false, "single-head-per-branch:public-changes-only"),
 		SingleHeadClosed:     r.bool(false, "single-head-per-branch:account-closed-heads"),
-		ExtraFilters:         r.string("", "extra-filter-revs") != "",
+		ExtraFilters:         r.string("", "extra-filter-revs"),
 		PostArgs:             r.bool(false, "httppostargs"),
 		PushVars:             push.bool(false, "pushvars.server"),
 	}

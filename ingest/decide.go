@@ -98,22 +98,34 @@ func raced(format string, args ...any) error {
 	return &hg.PushRaced{Message: text}
 }
 
-func (c checkSentHeads) decide(p *pending, _ *decision) error {
-	return c.check(p.headNodes())
+func (c checkSentHeads) decide(p *pending, d *decision) error {
+	heads, err := p.headsAs(d.policy.Sight)
+	if err != nil {
+		return err
+	}
+	return c.check(heads)
 }
 
-func (c checkHeads) decide(p *pending, _ *decision) error {
+func (c checkHeads) decide(p *pending, d *decision) error {
+	heads, err := p.headsAs(d.policy.Sight)
+	if err != nil {
+		return err
+	}
 	want := slices.SortedFunc(slices.Values(c.heads), hg.Node.Compare)
-	have := slices.SortedFunc(slices.Values(p.headNodes()), hg.Node.Compare)
+	have := slices.SortedFunc(slices.Values(heads), hg.Node.Compare)
 	if !slices.Equal(want, have) {
 		return raced("")
 	}
 	return nil
 }
 
-func (c checkUpdatedHeads) decide(p *pending, _ *decision) error {
+func (c checkUpdatedHeads) decide(p *pending, d *decision) error {
+	isHead, err := p.branchHeadsAs(d.policy.Sight)
+	if err != nil {
+		return err
+	}
 	for _, n := range c.heads {
-		if !p.isBranchHead(n) {
+		if !isHead(n) {
 			return raced("")
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"vcsd/dag"
 	"vcsd/hg"
+	"vcsd/store"
 )
 
 // A Policy is what a repository's configuration says on pushes.
@@ -20,6 +21,9 @@ type Policy struct {
 	// divergent (experimental.evolution.report-instabilities).
 	ReportInstabilities bool
 	SingleHead          SingleHead
+	// Sight is what clients see: the heads that they say a push replaces are
+	// among those.
+	Sight store.Sight
 }
 
 // SingleHead refuses pushes after which a branch has several heads
@@ -84,14 +88,20 @@ func (p *pending) allBranchHeads(publicOnly bool) map[string][]hg.Rev {
 		// Secret ones count too.
 		shows = func(r hg.Rev) bool { return p.Phase(r) == hg.Secret && !p.obsolete(r) || p.shows(r) }
 	}
-	added := make(map[string][]hg.Rev)
+	return p.branchHeadsAmong(shows)
+}
+
+// branchHeadsAmong returns the heads of all branches among the changesets that
+// count.
+func (p *pending) branchHeadsAmong(counts func(hg.Rev) bool) map[string][]hg.Rev {
+	byBranch := make(map[string][]hg.Rev)
 	for r := range hg.Rev(p.Len()) {
-		if shows(r) {
-			added[p.branch(r)] = append(added[p.branch(r)], r)
+		if counts(r) {
+			byBranch[p.branch(r)] = append(byBranch[p.branch(r)], r)
 		}
 	}
-	heads := make(map[string][]hg.Rev, len(added))
-	for b, revs := range added {
+	heads := make(map[string][]hg.Rev, len(byBranch))
+	for b, revs := range byBranch {
 		heads[b] = dag.HeadsOf(p, revs)
 	}
 	return heads

@@ -92,7 +92,9 @@ func (p *Pipeline) checkSentHeads(ctx context.Context, req Request) error {
 		return err
 	}
 	defer view.Close()
-	return guarded(func() error { return req.CheckHeads(view.Heads()) })
+	seen := view.As(p.policy().Sight)
+	defer seen.Close()
+	return guarded(func() error { return req.CheckHeads(seen.Heads()) })
 }
 
 // stage decodes and verifies a received bundle. It holds no lock.

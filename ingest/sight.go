@@ -121,6 +121,15 @@ func (p *pending) lookAgain(fresh []hg.Rev) error {
 
 // filter computes what is filtered and what is obsolete.
 func (p *pending) filter() (filtered, obsolete *dag.Set, err error) {
+	hidden, obsolete, err := p.hide()
+	if err != nil {
+		return nil, nil, err
+	}
+	return store.Served.Filter(p.Len(), p, hidden), obsolete, nil
+}
+
+// hide computes what hg shows nobody, and what is obsolete.
+func (p *pending) hide() (hidden, obsolete *dag.Set, err error) {
 	obsolete = store.ObsoleteRevs(p, p, p.obs)
 	var pinned []hg.Rev
 	if obsolete.Len() > 0 {
@@ -128,13 +137,49 @@ func (p *pending) filter() (filtered, obsolete *dag.Set, err error) {
 			return nil, nil, err
 		}
 	}
-	filtered = store.HiddenRevs(p, p, obsolete, pinned)
-	for _, r := range p.NonPublic() {
-		if p.Phase(r) >= hg.Secret {
-			filtered.Add(r)
-		}
+	return store.HiddenRevs(p, p, obsolete, pinned), obsolete, nil
+}
+
+// filterAs computes what s doesn't show.
+func (p *pending) filterAs(s store.Sight) (*dag.Set, error) {
+	if s == store.Served {
+		return p.sight.filtered, nil
 	}
-	return filtered, obsolete, nil
+	hidden, _, err := p.hide()
+	return s.Filter(p.Len(), p, hidden), err
+}
+
+// headsAs returns the heads that s shows; of an empty repository, NullNode.
+func (p *pending) headsAs(s store.Sight) ([]hg.Node, error) {
+	if s == store.Served {
+		return p.headNodes(), nil
+	}
+	filtered, err := p.filterAs(s)
+	if err != nil {
+		return nil, err
+	}
+	nodes := nodesOf(p, dag.Heads(p, func(r hg.Rev) bool { return !filtered.Has(r) }))
+	if len(nodes) == 0 {
+		nodes = append(nodes, hg.NullNode)
+	}
+	return nodes, nil
+}
+
+// branchHeadsAs returns a function that tells whether a changeset is the head
+// of a branch, of what s shows.
+func (p *pending) branchHeadsAs(s store.Sight) (func(hg.Node) bool, error) {
+	if s == store.Served {
+		return p.isBranchHead, nil
+	}
+	filtered, err := p.filterAs(s)
+	if err != nil {
+		return nil, err
+	}
+	heads := p.branchHeadsAmong(func(r hg.Rev) bool { return !filtered.Has(r) && !p.obsolete(r) })
+	return func(n hg.Node) bool {
+		r, ok := p.Rev(n)
+		return ok && r != hg.NullRev && slices.Contains(heads[p.branch(r)], r)
+	}, nil
 }
 
 // setBranchHeads sets the heads of a branch.

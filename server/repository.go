@@ -113,7 +113,7 @@ func (r *repository) policy() ingest.Policy {
 	}
 	e := &s.exchange
 	return ingest.Policy{
-		Publishing: e.Publish, Markers: e.CreateMarkers, ReportInstabilities: e.Instabilities,
+		Sight: s.sight, Publishing: e.Publish, Markers: e.CreateMarkers, ReportInstabilities: e.Instabilities,
 		SingleHead: ingest.SingleHead{Enabled: e.SingleHead, PublicOnly: e.SingleHeadPublicOnly, Closed: e.SingleHeadClosed},
 	}
 }

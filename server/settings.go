@@ -17,6 +17,7 @@ type settings struct {
 	exchange config.Exchange
 	engines  []compression.Engine // of answers
 	hooks    *hook.Runner
+	sight    store.Sight // what of a repository is exchanged; see fault
 }
 
 func newSettings(conf *config.Config, hooks *hook.Runner) (s *settings, err error) {
@@ -30,9 +31,17 @@ func newSettings(conf *config.Config, hooks *hook.Runner) (s *settings, err erro
 	if s.exchange, err = conf.Exchange(); err != nil {
 		return nil, err
 	}
+	s.sight, _ = store.ParseSight(s.server.View)
+	if s.exchange.ExtraFilters == notPublic && s.sight != store.Base {
+		s.sight = store.Immutable
+	}
 	s.engines, err = wire.EnginesByName(s.server.CompressionEngines)
 	return s, err
 }
+
+// notPublic is the only revset of experimental.extra-filter-revs that is
+// understood.
+const notPublic = "not public()"
 
 // fault refuses what the configuration wants to be restricted in ways that this
 // server doesn't know: that must not be passed over.
@@ -40,10 +49,11 @@ func (s *settings) fault(perm wire.Permission) error {
 	switch {
 	case perm == wire.Read:
 		return nil
-	case s.server.View != "served":
+	case s.exchange.ExtraFilters != "" && s.exchange.ExtraFilters != notPublic:
+		return hg.Abortf("experimental.extra-filter-revs = %s is not supported", s.exchange.ExtraFilters)
+	}
+	if _, ok := store.ParseSight(s.server.View); !ok {
 		return hg.Abortf("server.view = %s is not supported", s.server.View)
-	case s.exchange.ExtraFilters:
-		return hg.Abortf("experimental.extra-filter-revs is not supported")
 	}
 	return s.hookFault(perm)
 }

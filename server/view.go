@@ -21,11 +21,16 @@ import (
 
 // View implements wire.Repo.
 func (r *repository) View(ctx context.Context) (wire.View, error) {
+	s, err := r.settings()
+	if err != nil {
+		return nil, err
+	}
 	v, err := r.repo.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &view{View: v, repo: r}, nil
+	defer v.Close()
+	return &view{View: v.As(s.sight), repo: r}, nil
 }
 
 // A view answers the reading commands of one request.

@@ -45,8 +45,9 @@ type madeHistory struct {
 	After     []string // phaseroots after each move
 	Phases    []hg.Phase
 	Obsolete  []hg.Rev
-	Visible   []hg.Rev // filtered of "visible"
-	Served    []hg.Rev // filtered of "served"
+	Visible   []hg.Rev            // filtered of "visible"
+	Served    []hg.Rev            // filtered of "served"
+	Others    map[string][]hg.Rev // filtered of hg's other views
 	ObsStore  string
 	Relevant  map[string]int // markers relevant to a rev alone, in decimal
 	Bookmarks string
@@ -95,6 +96,7 @@ def make(h):
     out['Obsolete'] = sorted(obsolete.getrevs(un, b'obsolete'))
     out['Visible'] = sorted(repoview.filterrevs(repo, b'visible'))
     out['Served'] = sorted(repoview.filterrevs(repo, b'served'))
+    out['Others'] = {n: sorted(repoview.filterrevs(repo, n.encode())) for n in ('served.hidden', 'visible', 'immutable', 'base')}
     out['ObsStore'] = b64(repo.svfs.tryread(b'obsstore'))
     out['Relevant'] = {str(i): len(un.obsstore.relevantmarkers([n])) for i, n in enumerate(nodes)}
     out['Bookmarks'] = b64(repo.vfs.tryread(b'bookmarks'))
@@ -301,10 +303,14 @@ func compareHidden(t *testing.T, g madeGraph, phases *PhaseMap, made madeHistory
 	}
 	obsolete := ObsoleteRevs(g, phases, obs)
 	hidden := HiddenRevs(g, phases, obsolete, pinned)
-	served := hidden.Clone()
-	for _, r := range phases.NonPublic() {
-		if phases.Phase(r) >= hg.Secret {
-			served.Add(r)
+	served := Served.Filter(g.Len(), phases, hidden)
+	for name, want := range made.Others {
+		sight, ok := ParseSight(name)
+		if !ok {
+			t.Fatalf("no view %s", name)
+		}
+		if got := sight.Filter(g.Len(), phases, hidden); got.Len() != len(want) || got != nil && !slices.Equal(got.Revs(), want) {
+			t.Errorf("filtered in %s: %v, want %v", name, got.Revs(), want)
 		}
 	}
 	for _, c := range []struct {

@@ -264,3 +264,13 @@ func (m *PhaseMap) with(roots map[hg.Phase][]hg.Rev) *PhaseMap {
 	next.compute(nil)
 	return next
 }
+
+// hides tells whether there are changesets in a phase that hg never shows.
+func (m *PhaseMap) hides() bool {
+	for p, revs := range m.roots {
+		if p >= hg.Archived && len(revs) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -25,15 +25,21 @@ type state struct {
 	phases    *PhaseMap
 	bookmarks map[string]hg.Node
 	obs       *ObsStore
-	filtered  *dag.Set // revs not shown to clients: secret or hidden; nil if none
+	filtered  *dag.Set // revs not shown to clients; nil if none
+	hidden    *dag.Set // those that hg shows nobody; nil if none
 	obsolete  *dag.Set // obsolete revs, shown or not; nil if none
 	heads     []hg.Rev // visible heads, ascending
 	allHeads  []hg.Rev // and with the hidden ones
 	branches  branchView
 	tags      tagCache
 
-	// refs counts the Views, plus one while the state is current. A state
-	// whose count fell to zero is never used again.
+	// others are the same as other Sights show it; of is what this one is one
+	// of the others of, nil for Served.
+	others [sights]sighted
+	of     *state
+
+	// refs counts the Views, those of others too, plus one while the state is
+	// current. A state whose count fell to zero is never used again.
 	refs atomic.Int64
 }
 
@@ -52,7 +58,18 @@ func (s *state) acquire() bool {
 	}
 }
 
+// retain adds a reference to a state that has one.
+func (s *state) retain() {
+	if s.of != nil {
+		s = s.of
+	}
+	s.refs.Add(1)
+}
+
 func (s *state) release() {
+	if s.of != nil {
+		s = s.of
+	}
 	if s.refs.Add(-1) == 0 {
 		s.changelog.Close()
 		s.manifest.Close()
@@ -115,9 +132,10 @@ func (r *Repo) fill(st, old *state) (err error) {
 		oldPhases = old.phases
 	}
 	st.phases = NextPhaseMap(oldPhases, st.changelog, roots)
-	if st.filtered, st.obsolete, err = r.readFiltered(st); err != nil {
+	if st.hidden, st.obsolete, err = r.readHidden(st); err != nil {
 		return err
 	}
+	st.filtered = Served.Filter(st.changelog.Len(), st.phases, st.hidden)
 	if err := r.extendBranches(st.changelog); err != nil {
 		return err
 	}

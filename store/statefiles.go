@@ -190,32 +190,19 @@ func (r *Repo) readPhaseRoots() (PhaseRoots, error) {
 // phaseRootsName is where the phases are kept, relative to .hg.
 const phaseRootsName = "store/phaseroots"
 
-// readFiltered returns the changesets that clients don't see: hg's view
-// "served", without what is hidden and what is secret; and those that are
-// obsolete, seen or not. nil means none.
-func (r *Repo) readFiltered(st *state) (set, obsolete *dag.Set, err error) {
-	if set, obsolete, err = r.readHidden(st); err != nil {
-		return nil, nil, err
-	}
-	for _, rev := range st.phases.NonPublic() {
-		if st.phases.Phase(rev) >= hg.Secret {
-			if set == nil {
-				set = dag.NewSet(st.changelog.Len())
-			}
-			set.Add(rev)
-		}
-	}
-	return set, obsolete, nil
-}
-
-// readHidden returns the changesets that are obsolete and that nothing visible
-// stands on, and all that are obsolete; nil if there are none.
+// readHidden returns the changesets that hg shows nobody: those that are
+// obsolete and that nothing visible stands on, and those in phases for that; and
+// all that are obsolete. nil means none.
 func (r *Repo) readHidden(st *state) (hidden, obsolete *dag.Set, err error) {
 	if st.obs, err = r.readObsStore(st.print.obsStore); err != nil {
 		return nil, nil, err
 	}
-	if obsolete = ObsoleteRevs(st.changelog, st.phases, st.obs); obsolete.Len() == 0 {
-		return nil, nil, nil
+	obsolete = ObsoleteRevs(st.changelog, st.phases, st.obs)
+	if obsolete.Len() == 0 {
+		obsolete = nil
+		if !st.phases.hides() {
+			return nil, nil, nil
+		}
 	}
 	pinned, err := r.pinned(st.changelog, st.bookmarks)
 	if err != nil {

@@ -32,7 +32,7 @@ func (v *View) Close() {
 // Again returns another View of the same state, which the caller closes. v must
 // be open.
 func (v *View) Again() *View {
-	v.state.refs.Add(1)
+	v.state.retain()
 	return &View{repo: v.repo, state: v.state}
 }
 
