@@ -115,7 +115,7 @@ type publication struct {
 // run sends the transaction until it is known to have succeeded or failed. It
 // is sent again only after the earlier one is proven void.
 func (p *publication) run(ctx context.Context) error {
-	if err := p.prepare(ctx); err != nil {
+	if err := p.prepareInTime(ctx); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // commit, or learn that it lost
@@ -167,6 +167,14 @@ func (c *Client) withTime(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { cancelTime(); cancel() }
 }
 
+// prepareInTime is prepare within a time of its own: the caller's ctx may have no
+// end.
+func (p *publication) prepareInTime(ctx context.Context) error {
+	ctx, cancel := p.c.withTime(ctx)
+	defer cancel()
+	return p.prepare(ctx)
+}
+
 // prepare gets what the transaction needs to stand on.
 func (p *publication) prepare(ctx context.Context) (err error) {
 	for ctx.Err() == nil {
@@ -179,7 +187,7 @@ func (p *publication) prepare(ctx context.Context) (err error) {
 		}
 		p.c.buckets.forget(p.bucket)
 	}
-	return context.Cause(ctx)
+	return gaveUp(ctx, err)
 }
 
 func (p *publication) send(ctx context.Context, t txn) (txnResult, error) {

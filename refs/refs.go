@@ -142,8 +142,8 @@ type Options struct {
 	HoldTime time.Duration
 	// ReadTime bounds a read that meets an unreachable etcd. 0 means 10 s.
 	ReadTime time.Duration
-	// SettleTime bounds a publication's transaction, and after it once more
-	// the search for its outcome. 0 means 20 s.
+	// SettleTime bounds a publication three times over: what it needs before
+	// its transaction, that, and the search for its outcome. 0 means 20 s.
 	SettleTime time.Duration
 	// MaxTxnOps is etcd's limit of comparisons or operations in a transaction
 	// (--max-txn-ops). 0 means 128, at least 16.

@@ -101,6 +101,24 @@ var faultCases = []testCase{
 	}},
 	{name: "nobody answers: unknown, and it took place", run: func(b *bench) { unknown(b, loseAnswer) }},
 	{name: "nobody answers: unknown, and it did not take place", run: func(b *bench) { unknown(b, loseRequest) }},
+	{name: "etcd stays away after an unknown outcome", run: func(b *bench) {
+		const settleTime = 100 * time.Millisecond
+		out := outage{mode: loseRequest}
+		x := b.open(refs.Options{SettleTime: settleTime, Fault: out.fault})
+		tip := b.mustPush(x, refs.Tip{}, 1)
+		out.on.Store(true)
+		if _, err := b.push(x, tip, 2); !errors.Is(err, refs.ErrUnknownOutcome) {
+			b.Errorf("first publish: %v, want ErrUnknownOutcome", err)
+		}
+		start := time.Now()
+		if _, err := b.push(x, tip, 2); !errors.Is(err, hg.ErrUnavailable) {
+			b.Errorf("second publish: %v, want hg.ErrUnavailable", err)
+		}
+		if took := time.Since(start); took > 10*settleTime {
+			b.Errorf("second publish gave up after %v, want %v", took, settleTime)
+		}
+		b.must(x.Close())
+	}},
 	{name: "follow-ups lost", run: func(b *bench) {
 		s := script{faults: map[string][]refs.Fault{"follow": {loseAnswer, loseRequest, late}}}
 		x, y := b.node(refs.Options{MaxTxnOps: 16, Fault: s.fault}), b.node(refs.Options{})
