@@ -20,7 +20,7 @@ func (s *stager) bundle(ctx context.Context, r io.Reader) error {
 	if format == compression.Bundle2 {
 		err = s.decodeBundle2(ctx, body)
 	} else if err = s.changegroup(ctx, body, changegroup.V01); err == nil {
-		err = s.op(addGroup{group: 0})
+		s.op(addGroup{group: 0})
 	}
 	if err != nil {
 		return err

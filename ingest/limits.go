@@ -15,11 +15,10 @@ type Limits struct {
 	// MaxChangesets is how many new changesets a push may bring. 0 means
 	// 10 million.
 	MaxChangesets int
-	// MaxPartBytes is the size of a part of checks, phases or bookmarks, in
-	// bytes. 0 means 32 MiB.
-	MaxPartBytes int64
-	// MaxParts is how many checks and changes a push may consist of, as many
-	// as a bundle2 stream has parts. 0 means 100,000.
+	// MaxOpBytes is how much the checks, phases, bookmarks, keys and markers of a
+	// push may take together, in bytes. 0 means 32 MiB.
+	MaxOpBytes int64
+	// MaxParts is how many parts a push may have. 0 means 65,536.
 	MaxParts int
 	// LockWait is how long the pushes whose turn it is wait for a local hg that
 	// holds the store's lock. 0 means 10 minutes, hg's ui.timeout.
@@ -33,8 +32,8 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxPushBytes, 8<<30)
 	setDefault(&l.MaxTextBytes, 1<<31-1)
 	setDefault(&l.MaxChangesets, 10_000_000)
-	setDefault(&l.MaxPartBytes, 32<<20)
-	setDefault(&l.MaxParts, 100_000)
+	setDefault(&l.MaxOpBytes, 32<<20)
+	setDefault(&l.MaxParts, 1<<16)
 	setDefault(&l.LockWait, 10*time.Minute)
 	setDefault(&l.PublishWait, 10*time.Minute)
 	return l

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"vcsd/hg"
 	"vcsd/wire/bundle2"
@@ -15,7 +16,7 @@ import (
 
 // decodeBundle2 stages all parts of a bundle2 stream in order.
 func (s *stager) decodeBundle2(ctx context.Context, r io.Reader) error {
-	br, err := bundle2.NewReader(r, bundle2.Limits{MaxBytes: s.limits.MaxPushBytes})
+	br, err := bundle2.NewReader(r, bundle2.Limits{MaxBytes: s.limits.MaxPushBytes, MaxParts: s.limits.MaxParts})
 	if err != nil {
 		return err
 	}
@@ -146,18 +147,33 @@ func (s *stager) pushVars(part *bundle2.Part) error {
 }
 
 // op adds an op to the push.
-func (s *stager) op(o op) error { return s.opOr(o, nil) }
+func (s *stager) op(o op) { s.out.ops = append(s.out.ops, o) }
 
 // opOr adds an op, unless what it was read from is malformed.
 func (s *stager) opOr(o op, err error) error {
 	if err != nil {
 		return err
 	}
-	if len(s.out.ops) >= s.limits.MaxParts {
-		return fmt.Errorf("push of more than %d parts: %w", s.limits.MaxParts, hg.ErrTooLarge)
-	}
-	s.out.ops = append(s.out.ops, o)
+	s.op(o)
 	return nil
+}
+
+// readOp reads what an op is made of.
+func (s *stager) readOp(part *bundle2.Part) ([]byte, error) {
+	left := s.limits.MaxOpBytes - s.opBytes
+	b, err := io.ReadAll(io.LimitReader(part, left+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > left {
+		return nil, s.tooManyOps()
+	}
+	s.opBytes += int64(len(b))
+	return b, nil
+}
+
+func (s *stager) tooManyOps() error {
+	return fmt.Errorf("checks and changes beside the changesets of more than %d bytes: %w", s.limits.MaxOpBytes, hg.ErrTooLarge)
 }
 
 // maxCapsBytes bounds a replycaps part.
@@ -195,11 +211,12 @@ func (s *stager) changegroupPart(ctx context.Context, part *bundle2.Part) error 
 	if err := s.changegroup(ctx, part, version); err != nil {
 		return err
 	}
-	return s.op(addGroup{group: len(s.out.groups) - 1, partID: partID(part)})
+	s.op(addGroup{group: len(s.out.groups) - 1, partID: partID(part)})
+	return nil
 }
 
 func (s *stager) heads(part *bundle2.Part) ([]hg.Node, error) {
-	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	b, err := s.readOp(part)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +224,7 @@ func (s *stager) heads(part *bundle2.Part) ([]hg.Node, error) {
 }
 
 func (s *stager) bookmarks(part *bundle2.Part) ([]bookmark, error) {
-	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	b, err := s.readOp(part)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +237,7 @@ func (s *stager) bookmarks(part *bundle2.Part) ([]bookmark, error) {
 }
 
 func (s *stager) phases(part *bundle2.Part) ([]phaseNode, error) {
-	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	b, err := s.readOp(part)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +250,7 @@ func (s *stager) phases(part *bundle2.Part) ([]phaseNode, error) {
 }
 
 func (s *stager) markersPart(part *bundle2.Part) error {
-	b, err := part.ReadAll(s.limits.MaxPartBytes)
+	b, err := s.readOp(part)
 	if err != nil {
 		return err
 	}
@@ -251,9 +268,13 @@ func (s *stager) pushkeyPart(part *bundle2.Part) error {
 		if !ok {
 			return fmt.Errorf("pushkey part without %q: %w", f.name, hg.ErrMalformed)
 		}
-		*f.to = v
+		if s.opBytes += int64(len(v)); s.opBytes > s.limits.MaxOpBytes {
+			return s.tooManyOps()
+		}
+		*f.to = strings.Clone(v) // or it would keep the whole header
 	}
-	return s.op(o)
+	s.op(o)
+	return nil
 }
 
 func partID(part *bundle2.Part) string { return strconv.FormatUint(uint64(part.ID), 10) }

@@ -115,7 +115,7 @@ func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) 
 	defer payload.Close() // read only
 	s := newStager(view, newSegment(f), dir.Size(), p.limits)
 	if req.CheckHeads != nil {
-		s.out.ops = append(s.out.ops, checkSentHeads{req.CheckHeads})
+		s.op(checkSentHeads{req.CheckHeads})
 	}
 	err = guarded(func() error { return s.bundle(ctx, payload) })
 	return s.out, errors.Join(err, f.Close())

@@ -88,6 +88,7 @@ type stager struct {
 	needs     needs
 	stray     error          // tells of the first revision that nothing names
 	varBytes  int            // of out.vars
+	opBytes   int64          // that out.ops were made of
 	paths     map[string]int // path to index in out.files
 }
 

@@ -261,10 +261,14 @@ func TestServerFaultIsNotTold(t *testing.T) {
 func TestLimits(t *testing.T) {
 	n := newNode(t)
 	n.close()
-	n.limits = Limits{MaxPushBytes: 5000, MaxTextBytes: 1000, MaxChangesets: 2, MaxPartBytes: 100, MaxParts: 3}
+	n.limits = Limits{MaxPushBytes: 5000, MaxTextBytes: 1000, MaxChangesets: 2, MaxOpBytes: 100, MaxParts: 3}
 	n.mustOpen()
 	before := storeContent(t, n.fs)
 	many := hgtest.Part{Type: "CHECK:HEADS", Payload: make([]byte, 20)}
+	sixty := hgtest.Part{Type: "check:updated-heads", Payload: make([]byte, 60)}
+	key := hgtest.Part{Type: "pushkey", Mandatory: []hgtest.Param{
+		{Name: "namespace", Value: "bookmarks"}, {Name: "key", Value: "m"}, {Name: "old", Value: ""}, {Name: "new", Value: strings.Repeat("f", 60)},
+	}}
 	for _, tt := range []struct {
 		name   string
 		bundle []byte
@@ -274,6 +278,8 @@ func TestLimits(t *testing.T) {
 		{"changesets", pushOf(chain(nil, "", "x", 3)...)},
 		{"part", hgtest.Bundle2(hgtest.Part{Type: "CHECK:HEADS", Payload: make([]byte, 120)})},
 		{"parts", hgtest.Bundle2(many, many, many, many)},
+		{"parts together", hgtest.Bundle2(sixty, sixty)},
+		{"keys together", hgtest.Bundle2(key, key)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkRefused(t, n, before, tt.bundle, "limit")
