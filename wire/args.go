@@ -24,8 +24,11 @@ type Limits struct {
 	// MaxArgs bounds the number of arguments. 0 means 1000.
 	MaxArgs int
 
-	// MaxBatch bounds the commands in a batch. 0 means 1000.
-	MaxBatch int
+	// MaxBatch bounds the commands in a batch, MaxBatchBytes their answers
+	// together: a short list of them may ask for the same long answer again and
+	// again. 0 means 1000, and 256 MiB.
+	MaxBatch      int
+	MaxBatchBytes int64
 
 	// StallTime is how long a client may take to send StallBytes of a body, or
 	// to take as many of a stream. 0 means 5 minutes, and 64 KiB.
@@ -56,6 +59,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MaxArgBytes, 32<<20)
 	setDefault(&l.MaxArgs, 1000)
 	setDefault(&l.MaxBatch, 1000)
+	setDefault(&l.MaxBatchBytes, 256<<20)
 	setDefault(&l.StallTime, 5*time.Minute)
 	setDefault(&l.StallBytes, 64<<10)
 	setDefault(&l.DrainBytes, 256<<10)

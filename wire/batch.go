@@ -25,6 +25,9 @@ func batch(ctx context.Context, c *call) ([]byte, error) {
 			out = append(out, ';')
 		}
 		out = appendBatchEscaped(out, answer)
+		if int64(len(out)) > c.limits.MaxBatchBytes {
+			return nil, fmt.Errorf("batch whose answers have more than %d bytes: %w", c.limits.MaxBatchBytes, hg.ErrTooLarge)
+		}
 	}
 	return out, nil
 }

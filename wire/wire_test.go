@@ -413,6 +413,24 @@ func TestBatchHasOneView(t *testing.T) {
 	}
 }
 
+// The answers of a batch are held until all are there.
+func TestBatchIsBounded(t *testing.T) {
+	repo := &fakeRepo{heads: nodes("aa")}
+	one := int64(2*len(repo.heads[0]) + 1)
+	for _, tt := range []struct {
+		max  int64
+		want bool // to be answered
+	}{{2*one + 1, true}, {2 * one, false}} {
+		s := serve(t, func(*http.Request) *Endpoint {
+			return &Endpoint{Repo: repo, Features: testFeatures(), Limits: Limits{MaxBatchBytes: tt.max}}
+		})
+		s.do(t, "GET", "cmd=batch&cmds="+url.QueryEscape("heads ;heads "), nil, nil)
+		if err := <-s.errs; errors.Is(err, hg.ErrTooLarge) == tt.want || (err == nil) != tt.want {
+			t.Errorf("two answers of %d bytes, at most %d: %v, want an answer: %v", one, tt.max, err, tt.want)
+		}
+	}
+}
+
 func TestInternalErrorsAreNotTold(t *testing.T) {
 	repo := &fakeRepo{heads: nodes("aa"), err: errors.New("secret")}
 	s := serveRepo(t, repo, testFeatures())
