@@ -78,7 +78,9 @@ func (p *Pipeline) markersMoved(ctx context.Context, tip refs.Tip) (bool, error)
 		return *known != now, nil
 	}
 	if now.size > 0 {
-		err = p.sync(ctx, journal.TouchedFiles(store.ObsStorePath))
+		err = p.finishedFirst(ctx, tipID(tip), func() error {
+			return p.syncAlone(ctx, journal.TouchedFiles(store.ObsStorePath), []string{store.ObsStorePath}, nil)
+		})
 	}
 	if err == nil {
 		p.markersAt = &now
@@ -100,13 +102,8 @@ func (p *Pipeline) adopt(ctx context.Context, view *store.View, tip refs.Tip) (r
 	if err != nil {
 		return tip, err
 	}
-	p.checkpoint.touch(touched)
-	err = p.checkpoint.checkpoint(ctx, p)
-	if errors.Is(err, errSyncBegun) {
-		if err = p.finishSync(ctx, tipID(tip)); err == nil {
-			err = p.checkpoint.checkpoint(ctx, p)
-		}
-	}
+	p.checkpoint.touchOutside(touched)
+	err = p.finishedFirst(ctx, tipID(tip), func() error { return p.checkpoint.checkpoint(ctx, p) })
 	if err != nil {
 		return tip, err
 	}

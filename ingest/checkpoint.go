@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"vcsd/journal"
@@ -18,6 +17,7 @@ type checkpointer struct {
 
 	mu      sync.Mutex
 	touched *journal.Touched // since the last run; nil if nothing; guarded by mu
+	outside []string         // of those, the files that other programs wrote; guarded by mu
 	linked  journal.ID       // last record linked whole; guarded by mu
 
 	wake chan struct{} // has room for one
@@ -75,6 +75,14 @@ func (c *checkpointer) touch(touched *journal.Touched) {
 	c.mergeLocked(touched)
 }
 
+// touchOutside remembers what other programs wrote.
+func (c *checkpointer) touchOutside(touched *journal.Touched) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mergeLocked(touched)
+	c.outside = append(c.outside, touched.Files()...)
+}
+
 func (c *checkpointer) mergeLocked(touched *journal.Touched) {
 	if touched == nil {
 		return
@@ -98,15 +106,13 @@ func (c *checkpointer) noted() journal.ID {
 func (c *checkpointer) checkpoint(ctx context.Context, p *Pipeline) error {
 	c.runMu.Lock()
 	defer c.runMu.Unlock()
-	c.mu.Lock()
-	touched, linked := c.touched, c.linked
-	c.touched = nil
-	c.mu.Unlock()
+	touched, outside, linked := c.take()
 	if touched == nil {
 		return nil
 	}
-	if err := c.advance(ctx, p, touched, linked); err != nil {
-		c.touch(touched)
+	err := p.syncAlone(ctx, touched, outside, func() error { return p.moveApplied(linked) })
+	if err != nil {
+		c.giveBack(touched, outside)
 		return err
 	}
 	if linked.Seq > keepRecords {
@@ -115,40 +121,20 @@ func (c *checkpointer) checkpoint(ctx context.Context, p *Pipeline) error {
 	return nil
 }
 
-// advance makes the records up to linked durable in the store.
-//
-// Order: unsyncedFile is made; the files and directories are synced; the
-// checkpoint is written; unsyncedFile is removed.
-func (c *checkpointer) advance(ctx context.Context, p *Pipeline, touched *journal.Touched, linked journal.ID) (err error) {
-	if err := p.failure(); err != nil {
-		return err // after a failed sync another one proves nothing
-	}
-	lock, err := p.lockSync(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	begun, err := p.begunSync()
-	if err != nil {
-		return err
-	}
-	if begun {
-		p.fallBehind()
-		return errSyncBegun
-	}
-	if err := p.beginSync(); err != nil {
-		return err
-	}
-	if err := p.sync(ctx, touched); err != nil {
-		if p.failure() == nil {
-			err = errors.Join(err, p.endSync())
-		}
-		return err
-	}
-	if err := p.moveApplied(linked); err != nil {
-		return err
-	}
-	return p.endSync()
+// take returns what is to be synced, and the record up to which it is all.
+func (c *checkpointer) take() (touched *journal.Touched, outside []string, linked journal.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	touched, outside, linked = c.touched, c.outside, c.linked
+	c.touched, c.outside = nil, nil
+	return touched, outside, linked
+}
+
+func (c *checkpointer) giveBack(touched *journal.Touched, outside []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mergeLocked(touched)
+	c.outside = append(c.outside, outside...)
 }
 
 // moveApplied writes the checkpoint, unless another process is ahead.

@@ -81,7 +81,7 @@ func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	begun, err := p.begunSync()
+	begun, _, err := p.begunSync()
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,23 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
 	"vcsd/internal/vfs"
 	"vcsd/internal/vfs/errfs"
+	"vcsd/store"
 	"vcsd/wire"
+	"vcsd/wire/obsmarker"
 )
 
 // publishOnly pushes, and the process dies before anything is linked: at the
@@ -278,6 +283,149 @@ func TestLinkFailsOnce(t *testing.T) {
 		n.fs = real
 		if !fsys.Fired() {
 			break
+		}
+	}
+}
+
+// What a local hg wrote is in no record. A sync of it that failed is made up for
+// all the same: the pushes on top of it don't hang in the air after a power cut.
+func TestFailedSyncOfLocalChange(t *testing.T) {
+	c := chain(nil, "", "c", 5)
+	n := newNode(t)
+	n.publishing = false
+	n.push(pushOf(c...))
+	n.push(markerPush(c[4].Node()))
+	n.close()
+	mem := n.fs.(*vfs.Mem)
+	bad := &badSync{FS: mem, answered: make(chan struct{}), err: errDisk, lost: true}
+	n.fs = bad
+	n.mustOpen()
+	close(bad.answered)
+	// More than a page, which what is pushed afterwards would write again.
+	var local []byte
+	for i := range 1000 {
+		var err error
+		if local, err = obsmarker.AppendV1(local, &obsmarker.Marker{Prec: hg.Node{1, byte(i >> 8), byte(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := mem.OpenWrite(store.ObsStorePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As hg does: without a sync.
+	if _, err := f.WriteAt(local, int64(len(readAll(t, mem, store.ObsStorePath)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.try(markerPush(c[2].Node())); err == nil {
+		t.Fatal("pushed though the local change could not be synced")
+	}
+	_ = n.stop()
+
+	n.fs = mem
+	n.mustOpen()
+	n.push(markerPush(c[2].Node()))
+	n.close()
+	want := storeContent(t, mem)
+	if got := storeContent(t, mem.Crash(nil)); !maps.Equal(got, want) {
+		t.Error("the store differs after a power cut")
+	}
+}
+
+// A witness is the file system of a process, and sees to it that nothing of the
+// store is synced but while unsyncedFile stands.
+type witness struct {
+	vfs.FS
+	t     *testing.T
+	syncs atomic.Int32
+}
+
+func (w *witness) Open(name string) (vfs.File, error) {
+	f, err := w.FS.Open(name)
+	if err != nil || !strings.HasPrefix(name, "store/") {
+		return f, err
+	}
+	return &witnessed{f, w, name}, nil
+}
+
+type witnessed struct {
+	vfs.File
+	w    *witness
+	name string
+}
+
+func (f *witnessed) Sync() error {
+	f.w.syncs.Add(1)
+	if there, err := vfs.Exists(f.w.FS, unsyncedFile); !there || err != nil {
+		f.w.t.Errorf("%s is synced, and %s does not stand: %v", f.name, unsyncedFile, err)
+	}
+	return f.File.Sync()
+}
+
+func TestSyncsAreAnnounced(t *testing.T) {
+	for _, c := range crashCases() {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.publishing = c.name != "phases only" && c.name != "markers only"
+			w := &witness{FS: n.fs, t: t}
+			for _, b := range append(c.before, c.push, c.after) {
+				n.close()
+				n.fs = w
+				n.mustOpen()
+				n.push(b)
+			}
+			n.close()
+			if w.syncs.Load() == 0 {
+				t.Error("nothing was synced")
+			}
+		})
+	}
+}
+
+// A process that ends doesn't wait for long while another one syncs.
+func TestCloseBesideSync(t *testing.T) {
+	n := newNode(t)
+	lock, err := n.fs.Lock(syncLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.push(pushOf(chain(nil, "", "c", 1)...))
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.stop() }()
+	select {
+	case err = <-stopped:
+	case <-time.After(30 * closeWait):
+		t.Errorf("not stopped after %v", 30*closeWait)
+	}
+	if err := lock.Close(); err != nil {
+		t.Error(err)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop: %v, want a checkpoint that was not moved", err)
+	}
+}
+
+// What hg rollback looks for doesn't come back with a power cut after the
+// checkpoint: it would take away what was pushed since.
+func TestUndoStaysAway(t *testing.T) {
+	n := newNode(t)
+	first := hgtest.NewChangeset(nil, "", "first", map[string]string{"f": "1\n"})
+	n.push(pushOf(first))
+	n.close()
+	files := []string{undoFile, "store/undo.phaseroots", "undo.desc"}
+	for _, name := range files {
+		writeFile(t, n.fs, name, "0\n")
+	}
+	n.mustOpen()
+	n.push(pushOf(hgtest.NewChangeset(first, "", "second", map[string]string{"f": "2\n"})))
+	n.close()
+	crashed := n.fs.(*vfs.Mem).Crash(nil)
+	for _, name := range files {
+		if there, err := vfs.Exists(crashed, name); there || err != nil {
+			t.Errorf("%s is there after a power cut: %v, %v", name, there, err)
 		}
 	}
 }

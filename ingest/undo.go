@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"vcsd/journal"
 )
 
 // undoFile is what hg rollback looks for.
@@ -21,6 +23,8 @@ func (p *Pipeline) dropUndo() error {
 	if err := p.fs.Remove(undoFile); err != nil {
 		return err
 	}
+	// The checkpoint makes it durable that they are gone.
+	p.checkpoint.touch(journal.TouchedFiles(undoFile))
 	for _, dir := range []string{"store", ""} {
 		entries, err := p.fs.ReadDir(dir)
 		if err != nil {

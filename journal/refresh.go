@@ -56,9 +56,6 @@ func (a *applier) held(w *Write) (int64, error) {
 	if err != nil || w.Op == Split {
 		return 0, err
 	}
-	if w.Op == Replace && in.Size != w.Length {
-		return 0, nil
-	}
 	if w.Op == AppendInline {
 		if done, err := a.isSplit(w.Path); err != nil || done {
 			return 0, err
@@ -101,4 +98,33 @@ func (a *applier) rewrite(w *Write, n int64) (err error) {
 		return err
 	}
 	return g.flush()
+}
+
+// RefreshFiles writes all bytes of files again where they stand, for those that
+// no record has; see Refresh. A file that is gone is passed over. The caller holds
+// the store's lock.
+func RefreshFiles(target vfs.FS, names []string) error {
+	a := &applier{fs: target}
+	for _, name := range names {
+		if err := a.rewriteFile(name); err != nil {
+			return fmt.Errorf("write %q again: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (a *applier) rewriteFile(name string) (err error) {
+	in, err := a.fs.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := a.fs.OpenWrite(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return a.copyBytes(f, f, in.Size)
 }

@@ -28,7 +28,8 @@ func TestRefresh(t *testing.T) {
 		{"replaced file", write(journal.Replace, "store/f", 0, "new"), "new", "new", true},
 		{"replaced file of which zeros are left", write(journal.Replace, "store/f", 0, "new"), "n\x00\x00", "new", true},
 		{"replaced file that a local hg changed", write(journal.Replace, "store/f", 0, "new"), "own", "own", false},
-		{"replaced file that got longer", write(journal.Replace, "store/f", 0, "new"), "newer", "newer", false},
+		{"replaced file that got longer", write(journal.Replace, "store/f", 0, "new"), "newer", "newer", true},
+		{"replaced file that got shorter", write(journal.Replace, "store/f", 0, "new"), "ne", "ne", true},
 		{"inline part of a log that was split", write(journal.AppendInline, "store/f", 0, index[:64], data), index, index, false},
 		{"split", split("store/f", "store/f.d", 200), index, index, false},
 	}
