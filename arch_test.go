@@ -40,8 +40,12 @@ var tower = []struct {
 	{6, []string{"cmd/vcsd"}},
 }
 
-// forTests are packages that only tests import; they may import any other.
-var forTests = []string{"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/differential", "e2e/killsweep"}
+// forTests are packages that only tests and measurements import; they may import
+// any other.
+var forTests = []string{
+	"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/differential", "e2e/killsweep",
+	"bench", "bench/history", "bench/kernel", "bench/report",
+}
 
 // opensFiles are the packages that open files by themselves: vfs does it for
 // all others; config reads hgrc files wherever they are; server and its command

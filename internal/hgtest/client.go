@@ -82,7 +82,7 @@ func (c *Client) Send(ctx context.Context, command string, args Args, body []byt
 	if err != nil {
 		return nil, err
 	}
-	setArgs(req.Header, args)
+	SetArgs(req.Header, args)
 	if c.Proto != "" {
 		req.Header.Set("X-HgProto-1", c.Proto)
 	}
@@ -93,8 +93,8 @@ func (c *Client) Send(ctx context.Context, command string, args Args, body []byt
 	return c.Do(req)
 }
 
-// setArgs encodes arguments as X-HgArg-1, X-HgArg-2 and so on.
-func setArgs(h http.Header, args Args) {
+// SetArgs encodes arguments as X-HgArg-1, X-HgArg-2 and so on.
+func SetArgs(h http.Header, args Args) {
 	values := url.Values{}
 	for k, v := range args {
 		values.Set(k, v)

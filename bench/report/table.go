@@ -1,0 +1,89 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Table writes results as a table of Markdown: medians with their spread from
+// least to most, and behind those of every server but base's how many times
+// base's they are.
+func Table(w io.Writer, base string, results []Result) error {
+	var b strings.Builder
+	b.WriteString("| scenario | history | server | wall | server CPU | peak memory |\n|---|---|---|---|---|---|\n")
+	for i, r := range results {
+		ref := find(results, r, base)
+		title, history := r.Scenario, r.History
+		if i > 0 && results[i-1].Scenario == r.Scenario && results[i-1].History == r.History {
+			title, history = "", ""
+		}
+		if len(r.Wall) == 0 {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | | |\n", title, history, r.Server, r.Note)
+			continue
+		}
+		server := r.Server
+		if r.Note != "" {
+			server += " (" + r.Note + ")"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", title, history, server,
+			cell(r.Wall, ref.Wall, r.Server != ref.Server, Seconds),
+			cell(r.CPU, ref.CPU, r.Server != ref.Server, Seconds),
+			cell(r.Peak, ref.Peak, r.Server != ref.Server, Bytes))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// find returns base's result of the scenario that r is of; r itself if there
+// is none.
+func find(results []Result, r Result, base string) Result {
+	for _, o := range results {
+		if o.Server == base && o.Scenario == r.Scenario && o.History == r.History {
+			return o
+		}
+	}
+	return r
+}
+
+func cell(values, base []float64, ratio bool, unit func(float64) string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	s := unit(Median(values))
+	if len(values) > 1 {
+		s += fmt.Sprintf(" (%s–%s)", unit(Quantile(values, 0)), unit(Quantile(values, 1)))
+	}
+	if ratio && len(base) > 0 && Median(base) > 0 {
+		s += fmt.Sprintf(" **%s ×**", Digits(Median(values)/Median(base)))
+	}
+	return s
+}
+
+// Seconds formats a time given in seconds.
+func Seconds(s float64) string {
+	switch {
+	case s < 1e-3:
+		return Digits(s*1e6) + " µs"
+	case s < 1:
+		return Digits(s*1e3) + " ms"
+	}
+	return Digits(s) + " s"
+}
+
+// Bytes formats a size.
+func Bytes(n float64) string { return Digits(n/(1<<20)) + " MiB" }
+
+// Digits formats a number with two digits or, from 100 on, as an integer.
+func Digits(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "?"
+	case v == 0 || v >= 10:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
