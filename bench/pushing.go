@@ -144,7 +144,7 @@ func (b *bench) storms(ctx context.Context, r *repository, l *lineup) error {
 func (b *bench) onBranches(ctx context.Context, r *repository, l *lineup, t tips, n int) error {
 	bundles := map[*server][][]byte{}
 	rounds, warm := b.few(r), 1
-	if n >= crowded {
+	if b.crowded(r, n) {
 		rounds, warm = b.fewest(), 0
 	}
 	return b.run(ctx, measurement{scenario: fmt.Sprintf("%d pushers on as many branches", n), repo: r, rounds: rounds, ops: n, warm: warm,
@@ -165,7 +165,7 @@ func (b *bench) onBranches(ctx context.Context, r *repository, l *lineup, t tips
 func (b *bench) onOneBranch(ctx context.Context, r *repository, l *lineup, t tips, n int) error {
 	bundles := map[*server][][]byte{}
 	rounds := b.few(r)
-	if n >= crowded {
+	if b.crowded(r, n) {
 		rounds = b.fewest()
 	}
 	return b.run(ctx, measurement{scenario: fmt.Sprintf("%d pushers on one head", n), repo: r, rounds: rounds, ops: n,

@@ -36,7 +36,7 @@ func (b *bench) pull(ctx context.Context, r *repository, servers []*server, scen
 // atOnce measures a pull by several clients.
 func (b *bench) atOnce(ctx context.Context, r *repository, servers []*server, scenario string, w want, n int, fresh bool) error {
 	rounds, warm := b.few(r), 1
-	if n >= crowded {
+	if b.crowded(r, n) {
 		rounds, warm = b.fewest(), 0
 	}
 	var before func(context.Context, *server, int) error

@@ -35,7 +35,7 @@ type repository struct {
 
 // madeBy changes whenever histories come out differently, so that kept ones are
 // made anew.
-const madeBy = "1"
+const madeBy = "2"
 
 // prepare returns the repository of a name, which it makes unless it was kept.
 // fill gets an empty directory for it and the name for a bundle.
@@ -72,7 +72,11 @@ func (b *bench) synthetic(ctx context.Context, name string, write func(io.Writer
 		if err := b.hg(ctx, "", "init", dir); err != nil {
 			return err
 		}
-		return b.hg(ctx, dir, "unbundle", "-q", bundle)
+		if err := b.hg(ctx, dir, "unbundle", "-q", bundle); err != nil {
+			return err
+		}
+		// As it would have been if it had been pushed to a server.
+		return b.hg(ctx, dir, "phase", "-q", "--public", "-r", "all()")
 	})
 }
 

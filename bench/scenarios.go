@@ -43,9 +43,11 @@ func (b *bench) few(r *repository) int {
 	return b.rounds
 }
 
-// crowded is how many clients at once make a scenario long by themselves. It has
-// operations enough to need fewer rounds, and none to warm up.
-const crowded = 50
+// crowded tells whether so many clients at once make a scenario long by
+// themselves. It has operations enough to need fewer rounds, and none to warm up.
+func (b *bench) crowded(r *repository, n int) bool {
+	return n >= 50 || n > 1 && n*len(r.nodes) > 20_000
+}
 
 func (b *bench) fewest() int { return min(b.rounds, max(2, b.rounds/2)) }
 

@@ -50,8 +50,10 @@ const (
 	threadsPerWorker = 4
 )
 
+// wsgi has modules loaded at once: loaded on demand, threads see them half made,
+// and requests fail.
 const wsgi = `from mercurial import demandimport
-demandimport.enable()
+demandimport.disable()
 from mercurial.hgweb import hgweb
 application = hgweb(%q.encode())
 `

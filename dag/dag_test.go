@@ -239,9 +239,13 @@ func BenchmarkMissing(b *testing.B) {
 }
 
 func BenchmarkHeads(b *testing.B) {
-	g := history(100_000, 3)
-	b.ReportAllocs()
-	for b.Loop() {
-		Heads(g, nil)
+	for _, lines := range []int{3, 20_000} {
+		b.Run(fmt.Sprintf("history=100000/heads=%d", lines), func(b *testing.B) {
+			g := history(100_000, lines)
+			b.ReportAllocs()
+			for b.Loop() {
+				Heads(g, nil)
+			}
+		})
 	}
 }

@@ -349,11 +349,16 @@ func BenchmarkTouchedEntries(b *testing.B) {
 }
 
 func BenchmarkEntries(b *testing.B) {
-	text := bigManifest(10_000)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if err := Entries(text, func(ManifestEntry) error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+	for _, n := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("files=%d", n), func(b *testing.B) {
+			text := bigManifest(n)
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := Entries(text, func(ManifestEntry) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
