@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"vcsd/hg"
 	"vcsd/internal/hgtest"
@@ -280,7 +281,24 @@ func TestStoreIsLocked(t *testing.T) {
 // before a push, and after that only the sequencer touches it.
 type losingStore struct {
 	refs.Store
-	lose func(p refs.Publication) error
+	lose   func(p refs.Publication) error
+	silent atomic.Bool // no question is answered
+}
+
+var errSecret = fmt.Errorf("%w: dial unix /run/secret.sock: refused", hg.ErrUnavailable)
+
+func (s *losingStore) Tip(ctx context.Context, repo refs.RepoID) (refs.Tip, bool, error) {
+	if s.silent.Load() {
+		return refs.Tip{}, false, errSecret
+	}
+	return s.Store.Tip(ctx, repo)
+}
+
+func (s *losingStore) Outcome(ctx context.Context, repo refs.RepoID, key [32]byte) ([]byte, bool, error) {
+	if s.silent.Load() {
+		return nil, false, errSecret
+	}
+	return s.Store.Outcome(ctx, repo, key)
 }
 
 func (s *losingStore) Publish(ctx context.Context, p refs.Publication) error {
@@ -312,39 +330,143 @@ func TestLeaseIsLost(t *testing.T) {
 	}
 }
 
-// What could not be learnt is said to be unknown, and the next push finds out.
+// What could not be learnt at first is asked for: the sender hears how it ended.
 func TestOutcomeIsUnknown(t *testing.T) {
-	s := new(losingStore)
-	n := newLosingNode(t, s)
-	c := chain(nil, "", "c", 2)
-	s.lose = func(p refs.Publication) error {
-		s.lose = nil
-		if err := s.Store.Publish(context.Background(), p); err != nil {
-			t.Error(err)
-		}
-		return refs.ErrUnknownOutcome
-	}
-	var abort *hg.Abort
-	if _, err := n.try(pushOf(c[0])); !errors.As(err, &abort) || !strings.Contains(abort.Message, "not known") {
-		t.Fatalf("error = %v", err)
-	}
-	reply := n.push(pushOf(c[0]))
-	if !strings.Contains(string(encodeParts(t, reply)), replayedText) {
-		t.Error("the push was published and is not found again")
-	}
-	n.push(pushOf(c[1]))
-	if got := n.view().Len(); got != 2 {
-		t.Errorf("%d changesets, want 2", got)
+	for _, published := range []bool{true, false} {
+		t.Run(fmt.Sprint("published=", published), func(t *testing.T) {
+			s := new(losingStore)
+			n := newLosingNode(t, s)
+			c := chain(nil, "", "c", 2)
+			s.lose = func(p refs.Publication) error {
+				s.lose = nil
+				return loseAnswer(t, s, p, published)
+			}
+			for i := range c {
+				if reply := n.push(pushOf(c[i])); strings.Contains(string(encodeParts(t, reply)), replayedText) {
+					t.Error("the push was published and is answered as one sent again")
+				}
+			}
+			if got := n.view().Len(); got != 2 {
+				t.Errorf("%d changesets, want 2", got)
+			}
+		})
 	}
 }
 
-func TestUnreachableRefsAreNotTold(t *testing.T) {
-	n := newLosingNode(t, &losingStore{lose: func(refs.Publication) error {
-		return fmt.Errorf("%w: dial unix /run/secret.sock: refused", hg.ErrUnavailable)
-	}})
-	_, err := n.try(pushOf(chain(nil, "", "c", 1)...))
-	if !errors.Is(err, hg.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+// loseAnswer publishes, or doesn't, and says that nobody knows.
+func loseAnswer(t *testing.T, s *losingStore, p refs.Publication, published bool) error {
+	if published {
+		if err := s.Store.Publish(context.Background(), p); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, l := range p.Leases {
+		if err := l.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	return refs.ErrUnknownOutcome
+}
+
+// What can't be learnt in time is said to be unknown, and to push again finds out.
+func TestOutcomeStaysUnknown(t *testing.T) {
+	for _, published := range []bool{true, false} {
+		t.Run(fmt.Sprint("published=", published), func(t *testing.T) {
+			s := new(losingStore)
+			n := newLosingNodeWith(t, s, Limits{PublishWait: 300 * time.Millisecond})
+			c := chain(nil, "", "c", 2)
+			s.lose = func(p refs.Publication) error {
+				s.lose = nil
+				s.silent.Store(true)
+				return loseAnswer(t, s, p, published)
+			}
+			var abort *hg.Abort
+			if _, err := n.try(pushOf(c[0])); !errors.As(err, &abort) || !strings.Contains(abort.Message, "not known") {
+				t.Fatalf("error = %v", err)
+			}
+			s.silent.Store(false)
+			reply := n.push(pushOf(c[0]))
+			if again := strings.Contains(string(encodeParts(t, reply)), replayedText); again != published {
+				t.Errorf("answered as one sent again: %v, want %v", again, published)
+			}
+			n.push(pushOf(c[1]))
+			if got := n.view().Len(); got != 2 {
+				t.Errorf("%d changesets, want 2", got)
+			}
+		})
+	}
+}
+
+// Pushes wait for a coordination service that is away, and get a sentence if it
+// stays away.
+func TestRefsAreAway(t *testing.T) {
+	s := new(losingStore)
+	n := newLosingNodeWith(t, s, Limits{PublishWait: 300 * time.Millisecond})
+	c := chain(nil, "", "c", 2)
+	s.silent.Store(true)
+	_, err := n.try(pushOf(c[0]))
+	if !errors.Is(err, hg.ErrUnavailable) || !errors.Is(err, ErrNoAnswer) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error = %v", err)
+	}
+	s.silent.Store(false)
+	n.p.limits.PublishWait = time.Minute
+	times := 0
+	s.lose = func(refs.Publication) error {
+		if times++; times == 3 {
+			s.lose = nil
+		}
+		return errSecret
+	}
+	n.push(pushOf(c...))
+	if times != 3 {
+		t.Errorf("published after %d attempts, want 4", times+1)
+	}
+}
+
+// A repository is opened without the coordination service unless its store may
+// be in pieces, and takes pushes once that answers.
+func TestOpenWithoutRefs(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		checkpoint bool // the store was durable at the end
+		boot       string
+		whole      bool
+	}{
+		{"killed", false, "boot-1", true},
+		{"restarted", true, "boot-2", true},
+		{"power cut", false, "boot-2", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := new(losingStore)
+			n := newLosingNode(t, s)
+			c := chain(nil, "", "c", 2)
+			n.push(pushOf(c[0]))
+			n.close()
+			if !tt.checkpoint {
+				if err := n.fs.Remove(appliedFile); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.boot = tt.boot
+			s.silent.Store(true)
+			err := n.open()
+			var incomplete *IncompleteError
+			if errors.As(err, &incomplete) == tt.whole || tt.whole && err != nil {
+				t.Fatalf("open: %v, whole: %v", err, tt.whole)
+			}
+			var abort *hg.Abort
+			if err != nil && !errors.As(err, &abort) {
+				t.Errorf("clients are told no sentence of %v", err)
+			}
+			if err == nil && n.view().Len() != 1 {
+				t.Errorf("%d changesets, want 1", n.view().Len())
+			}
+			s.silent.Store(false)
+			if err != nil {
+				n.mustOpen()
+			}
+			n.push(pushOf(c[1]))
+		})
 	}
 }
 

@@ -52,6 +52,35 @@ func Cause(err error) error {
 	return nil
 }
 
+// ErrNoAnswer means that the coordination service gave no answer. It comes
+// wrapped with hg.ErrUnavailable, and passes.
+var ErrNoAnswer = errors.New("no answer from the coordination service")
+
+// noAnswer returns an error of refs as a reason to try again later, by
+// ErrNoAnswer if that is all that is wrong.
+func noAnswer(err error) error {
+	if errors.Is(err, hg.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return unavailable(err)
+}
+
+// otherService is the answer while the coordination service is not the one that
+// the repository's pushes were published with. The log tells the way out.
+func otherService(format string, args ...any) error {
+	return hide(fmt.Errorf(format+": the coordination service was lost, or is another one than before; "+
+		"serve the repository with the one before (without --etcd, if that was the embedded one), or, to go on with this one, "+
+		"end all servers of the repository, see that they exit with status 0, and remove .hg/vcsd/id", args...),
+		noPushes, logTells)
+}
+
+// What clients are told of a repository that can be read alone, until somebody
+// looks after it.
+const (
+	noPushes = "this repository takes no pushes at the moment"
+	logTells = "the server's log tells why"
+)
+
 var (
 	// errTryAgain means that the batch lost to somebody else and stands as it
 	// was.

@@ -97,7 +97,12 @@ func (n *node) store() refs.Store {
 // newLosingNode returns an open pipeline whose publications are asked for by s first.
 func newLosingNode(t testing.TB, s *losingStore) *node {
 	t.Helper()
-	n := &node{t: t, fs: emptyRepo(t), cluster: refs.NewMemory(), publishing: true, boot: "boot-1", losing: s}
+	return newLosingNodeWith(t, s, Limits{})
+}
+
+func newLosingNodeWith(t testing.TB, s *losingStore, l Limits) *node {
+	t.Helper()
+	n := &node{t: t, fs: emptyRepo(t), cluster: refs.NewMemory(), publishing: true, boot: "boot-1", losing: s, limits: l}
 	n.mustOpen()
 	t.Cleanup(n.close)
 	return n

@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -68,13 +70,17 @@ func (p *Pipeline) hasLinked(tip refs.Tip) bool {
 
 // catchUpSurely catches up, again and again until it is done, or can't be.
 func (p *Pipeline) catchUpSurely(ctx context.Context) {
+	told := false
 	for pause := firstPause; p.failure() == nil; pause = min(2*pause, lastPause) {
 		err := p.catchUp(ctx, openWait)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if pause == firstPause {
-			p.log.WarnContext(ctx, "behind the published tip", "error", err)
+		if errors.Is(err, ErrNoAnswer) {
+			pause = firstPause // it was waited for already
+		} else if !told {
+			told = true
+			p.log.WarnContext(ctx, "behind the published tip", "error", cmp.Or(Cause(err), err))
 		}
 		t := time.NewTimer(pause/2 + rand.N(pause))
 		select {

@@ -68,11 +68,12 @@ func TestLinkFailsForAWhile(t *testing.T) {
 // late.
 func TestUnknownOutcomeIsSeen(t *testing.T) {
 	s := new(losingStore)
-	n := newLosingNode(t, s)
+	n := newLosingNodeWith(t, s, Limits{PublishWait: 100 * time.Millisecond})
 	c := chain(nil, "", "c", 1)
 	publish := make(chan error, 1)
 	s.lose = func(p refs.Publication) error {
 		s.lose = nil
+		s.silent.Store(true)
 		p.Leases = nil // they go with the push
 		time.AfterFunc(200*time.Millisecond, func() { publish <- s.Store.Publish(context.Background(), p) })
 		return refs.ErrUnknownOutcome
@@ -80,6 +81,7 @@ func TestUnknownOutcomeIsSeen(t *testing.T) {
 	if _, err := n.try(pushOf(c[0])); err == nil {
 		t.Fatal("a push of unknown outcome was acknowledged")
 	}
+	s.silent.Store(false)
 	n.sees(c[0].Node())
 	if err := <-publish; err != nil {
 		t.Error(err)

@@ -24,7 +24,8 @@ type Limits struct {
 	// holds the store's lock. 0 means 10 minutes, hg's ui.timeout.
 	LockWait time.Duration
 	// PublishWait is how long a push waits for its turn: for its leases, for
-	// the pushes before it and for the store's lock. 0 means 10 minutes.
+	// the pushes before it and for the store's lock, and for a coordination
+	// service that gives no answer. 0 means 10 minutes.
 	PublishWait time.Duration
 }
 

@@ -90,7 +90,8 @@ const (
 // anybody reads them: after a power cut they may be in pieces, and the journal
 // has what they lack. Before that it rolls back a transaction in which a local hg
 // was killed. fsys is rooted at .hg. It is called before store.Open. While a local
-// hg holds the store's lock nothing is done.
+// hg holds the store's lock, or the tip is not to be had, nothing is done; if the
+// files may be in pieces then, the error is an *IncompleteError.
 func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
 	p := newPipeline(fsys, o)
 	if err := p.rollBack(ctx); err != nil {
@@ -103,10 +104,14 @@ func Recover(ctx context.Context, fsys vfs.FS, o Options) error {
 	if p.journal, err = journal.Open(fsys, journalDir, journal.Options{}); err != nil {
 		return err
 	}
-	if err := p.catchUp(ctx, openWait); !isLockHeld(err) {
+	switch err := p.catchUpSoon(ctx); {
+	case isLockHeld(err):
+		p.log.WarnContext(ctx, "not recovered: a local hg is at work")
+	case errors.Is(err, ErrNoAnswer):
+		return p.checkWhole(err)
+	default:
 		return err
 	}
-	p.log.WarnContext(ctx, "not recovered: a local hg is at work")
 	return nil
 }
 
@@ -121,16 +126,16 @@ func newPipeline(fsys vfs.FS, o Options) *Pipeline {
 }
 
 // Open brings the repository up to the published tip and starts its pipeline.
-// While a local hg holds the store's lock that is left for later, as readers
-// must not wait. The caller closes the Pipeline.
+// While a local hg holds the store's lock, or the tip is not to be had, that is
+// left for later, as readers must not wait. The caller closes the Pipeline.
 func Open(ctx context.Context, repo *store.Repo, o Options) (*Pipeline, error) {
 	p := newPipeline(repo.FS(), o)
 	p.repo = repo
 	if err := p.openDirs(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.catchUp(ctx, openWait); isLockHeld(err) {
-		p.log.WarnContext(ctx, "not at the tip yet", "error", err)
+	if err := p.catchUpSoon(ctx); isLockHeld(err) || errors.Is(err, ErrNoAnswer) {
+		p.log.WarnContext(ctx, "not at the tip yet", "error", Cause(err))
 		p.fallBehind()
 	} else if err != nil {
 		return nil, errors.Join(err, p.quarantine.Close())
@@ -184,7 +189,7 @@ func (p *Pipeline) Close() error {
 
 // fail stops publishing for good.
 func (p *Pipeline) fail(err error) error {
-	err = hide(err, "this repository takes no pushes at the moment", "the server's log tells why")
+	err = hide(err, noPushes, logTells)
 	if p.failed.CompareAndSwap(nil, &err) {
 		p.log.Error("publishing stopped", "error", Cause(err))
 	}
@@ -234,11 +239,11 @@ func (p *Pipeline) tell(ctx context.Context, err error) error {
 
 // waitError is what a client is told whose push could not get its turn.
 func waitError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, hg.ErrUnavailable):
+		return noAnswer(err)
+	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable(fmt.Errorf("%w: %w", errWaited, err))
-	}
-	if errors.Is(err, hg.ErrUnavailable) {
-		return unavailable(err)
 	}
 	return err
 }

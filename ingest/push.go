@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -55,7 +57,8 @@ func (r *Request) key(payload quarantine.Digest) quarantine.Digest {
 // pushOnce stages a received bundle and publishes it, unless that was done
 // before.
 func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Request) (*Reply, error) {
-	if reply, err := p.answered(ctx, dir.Digest()); reply != nil || err != nil {
+	t := &turn{deadline: time.Now().Add(p.limits.PublishWait)}
+	if reply, err := p.answeredInTime(ctx, t, dir.Digest()); reply != nil || err != nil {
 		return reply, err
 	}
 	if err := p.checkSentHeads(ctx, req); err != nil {
@@ -74,8 +77,12 @@ func (p *Pipeline) pushOnce(ctx context.Context, dir *quarantine.Dir, req Reques
 	if errors.As(err, &raced) || err == nil && !d.changes() {
 		// Perhaps it came after itself: a request that was sent again while the
 		// first one was at work elsewhere.
-		if reply, aerr := p.answered(ctx, dir.Digest()); reply != nil && aerr == nil {
+		reply, aerr := p.answered(ctx, dir.Digest())
+		switch {
+		case reply != nil && aerr == nil:
 			return reply, nil
+		case aerr != nil && r.unknown != nil:
+			return replyOf(st, d), r.unknown
 		}
 	}
 	return replyOf(st, d).with(late), err
@@ -122,28 +129,71 @@ func (p *Pipeline) stage(ctx context.Context, dir *quarantine.Dir, req Request) 
 }
 
 // publish takes the leases of a push, asks its hooks and hands it to the
-// sequencer, again and again if the leases get lost. From the moment when the
-// sequencer decides it, it is decided, whatever becomes of the client. late is
-// what hooks said of the end.
+// sequencer, again and again if the leases get lost or the coordination service
+// gives no answer. From the moment when the sequencer decides it, it is decided,
+// whatever becomes of the client. late is what hooks said of the end.
 func (p *Pipeline) publish(ctx context.Context, r *readyPush) (d *decision, late string, err error) {
 	t := &turn{deadline: time.Now().Add(p.limits.PublishWait)}
 	for tries := 1; ; tries++ {
 		var c *course
 		late = ""
 		c, d, err = p.publishOnce(ctx, t, r)
+		err = p.resolve(ctx, t, r, err)
 		if c != nil {
 			late = p.ended(ctx, r, c, d, err)
 		}
-		if !errors.Is(err, errLeaseLost) && !errors.Is(err, errUnseen) {
+		switch {
+		case errors.Is(err, errUnseen) && tries >= maxHookTries:
+			return d, late, raced("%v", errUnseen)
+		case errors.Is(err, ErrNoAnswer):
+			if t.pause(ctx, tries); p.awaitAnswer(ctx, t) != nil {
+				return nil, "", cmp.Or(r.unknown, err)
+			}
+		case errors.Is(err, errLeaseLost), errors.Is(err, errUnseen):
+			if over := t.over(ctx); over != nil {
+				return nil, "", cmp.Or(r.unknown, waitError(over))
+			}
+		default:
 			return d, late, err
 		}
-		if errors.Is(err, errUnseen) && tries >= maxHookTries {
-			return d, late, raced("%v", errUnseen)
-		}
-		if err := t.over(ctx); err != nil {
-			return nil, "", waitError(err)
-		}
 	}
+}
+
+// resolve learns what became of a push whose outcome is unknown: it returns nil
+// if it was published, and an error to try again by if it seems not to have been.
+// Should its transaction come late, then it is a push that comes after itself.
+func (p *Pipeline) resolve(ctx context.Context, t *turn, r *readyPush, err error) error {
+	if !errors.Is(err, refs.ErrUnknownOutcome) || r.id.IsZero() {
+		return err
+	}
+	r.unknown = err
+	switch reply, aerr := p.answeredInTime(ctx, t, quarantine.Digest(r.id)); {
+	case aerr != nil:
+		return err
+	case reply != nil:
+		return nil
+	}
+	return errLeaseLost // they were given up
+}
+
+// awaitAnswer returns when the coordination service answers, or an error when t
+// is over.
+func (p *Pipeline) awaitAnswer(ctx context.Context, t *turn) error {
+	return t.insist(ctx, func(ctx context.Context) error {
+		if _, _, err := p.refs.Tip(ctx, p.id); err != nil {
+			return noAnswer(err)
+		}
+		return nil
+	})
+}
+
+// answeredInTime is answered, as soon as the coordination service tells.
+func (p *Pipeline) answeredInTime(ctx context.Context, t *turn, payload quarantine.Digest) (reply *Reply, err error) {
+	err = t.insist(ctx, func(ctx context.Context) (err error) {
+		reply, err = p.answered(ctx, payload)
+		return err
+	})
+	return reply, err
 }
 
 // maxHookTries is how often the hooks of a push are asked because others move
@@ -184,6 +234,35 @@ type turn struct{ deadline time.Time }
 func (t *turn) wait(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, t.deadline)
 }
+
+// insist calls f, once more each time that the coordination service gives it no
+// answer, until t is over.
+func (t *turn) insist(ctx context.Context, f func(context.Context) error) error {
+	wctx, cancel := t.wait(ctx)
+	defer cancel()
+	for n := 1; ; n++ {
+		if err := f(wctx); !errors.Is(err, ErrNoAnswer) || wctx.Err() != nil {
+			return err
+		}
+		t.pause(ctx, n)
+	}
+}
+
+// pause waits after an attempt that got no answer, the n-th: longer each time.
+func (t *turn) pause(ctx context.Context, n int) {
+	ctx, cancel := t.wait(ctx)
+	defer cancel()
+	timer := time.NewTimer(firstPause/2 + rand.N(min(firstPause<<min(n, 10), lastTryPause)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// lastTryPause is the longest pause between attempts to publish while the
+// coordination service gives no answer.
+const lastTryPause = 2 * time.Second
 
 // over returns an error if there is no time left.
 func (t *turn) over(ctx context.Context) error {

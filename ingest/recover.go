@@ -11,8 +11,13 @@ import (
 	"vcsd/store"
 )
 
-// openWait is how long the opening of a repository waits for a local hg.
-const openWait = 2 * time.Second
+const (
+	// openWait is how long the opening of a repository waits for a local hg.
+	openWait = 2 * time.Second
+
+	// tipWait is how long it waits for the tip.
+	tipWait = time.Second
+)
 
 func (p *Pipeline) knownTip() refs.Tip {
 	p.tipMu.Lock()
@@ -75,8 +80,24 @@ func isLockHeld(err error) bool {
 func (p *Pipeline) catchUp(ctx context.Context, wait time.Duration) error {
 	tip, exists, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
-		return unavailable(err)
+		return noAnswer(err)
 	}
+	return p.catchUpTo(ctx, tip, exists, wait)
+}
+
+// catchUpSoon is catchUp while readers wait: it gives up soon.
+func (p *Pipeline) catchUpSoon(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, tipWait)
+	defer cancel()
+	tip, exists, err := p.refs.Tip(soon, p.id)
+	if err != nil {
+		return noAnswer(err)
+	}
+	return p.catchUpTo(ctx, tip, exists, openWait)
+}
+
+// catchUpTo is catchUp for who has just read the tip.
+func (p *Pipeline) catchUpTo(ctx context.Context, tip refs.Tip, exists bool, wait time.Duration) error {
 	linked, err := p.readLinked()
 	if err != nil {
 		return err
@@ -106,15 +127,14 @@ func tipID(t refs.Tip) journal.ID { return journal.ID{Seq: t.Seq, Digest: t.Dige
 func (p *Pipeline) catchUpLocked(ctx context.Context) (refs.Tip, error) {
 	tip, exists, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
-		return tip, unavailable(err)
+		return tip, noAnswer(err)
 	}
 	linked, err := p.readLinked()
 	if err != nil {
 		return tip, err
 	}
 	if !exists && linked.Seq > 0 {
-		return tip, fmt.Errorf("the journal ends at record %d, but the coordination service has no tip: "+
-			"it was lost, or is another one than before", linked.Seq)
+		return tip, otherService("the store holds record %d, but nothing was published", linked.Seq)
 	}
 	if err := p.noteLinked(linked); err != nil {
 		return tip, err
@@ -148,7 +168,7 @@ func (p *Pipeline) beAtTip(ctx context.Context) (refs.Tip, error) {
 func (p *Pipeline) confirmTip(ctx context.Context, decidedAt refs.Tip) error {
 	tip, _, err := p.refs.Tip(ctx, p.id)
 	if err != nil {
-		return unavailable(err)
+		return noAnswer(err)
 	}
 	if tip == decidedAt {
 		return nil
@@ -207,8 +227,7 @@ func (p *Pipeline) history(after, to journal.ID) ([]journal.ID, error) {
 		return nil, err
 	}
 	if first.Prev != after.Digest {
-		return nil, fmt.Errorf("record %v does not follow record %v: "+
-			"the coordination service is another one than before", ids[0], after)
+		return nil, otherService("record %v does not follow record %v", ids[0], after)
 	}
 	return ids, nil
 }
@@ -216,7 +235,7 @@ func (p *Pipeline) history(after, to journal.ID) ([]journal.ID, error) {
 // redo applies the records after linked up to the tip, oldest first.
 func (p *Pipeline) redo(ctx context.Context, linked, tip journal.ID) error {
 	if tip.Seq < linked.Seq || tip.Seq == linked.Seq && tip != linked {
-		return fmt.Errorf("the store holds record %v, but the published tip is %v", linked, tip)
+		return otherService("the store holds record %v, but the published tip is %v", linked, tip)
 	}
 	ids, err := p.history(linked, tip)
 	if err != nil {
@@ -246,7 +265,7 @@ func (p *Pipeline) explainRedo(err error) error {
 	}
 	return hide(fmt.Errorf("the store was changed by another program after a crash, before the last push was "+
 		"linked into it; strip those changes (their bundle goes to .hg/strip-backup) and push them afterwards: %w", err),
-		"this repository takes no pushes at the moment", "the server's log tells why")
+		noPushes, logTells)
 }
 
 // replacedBy tells whether one of these records replaces a file whole.

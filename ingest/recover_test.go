@@ -240,7 +240,7 @@ func TestLostRefs(t *testing.T) {
 	n.close()
 	old := n.cluster
 	n.cluster = newMemory()
-	if err := n.open(); err == nil || !strings.Contains(err.Error(), "no tip") {
+	if err := n.open(); Cause(err) == nil || !strings.Contains(Cause(err).Error(), "remove .hg/vcsd/id") {
 		t.Fatalf("opened with another coordination service: %v", err)
 	}
 	// Another history that happens to be as long.

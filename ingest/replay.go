@@ -32,7 +32,7 @@ const replayedText = "this push was published before, no changes found in it\n"
 func (p *Pipeline) answered(ctx context.Context, payload quarantine.Digest) (*Reply, error) {
 	value, ok, err := p.refs.Outcome(ctx, p.id, payload)
 	if err != nil {
-		return nil, waitError(err)
+		return nil, noAnswer(err)
 	}
 	if !ok {
 		return nil, nil

@@ -25,6 +25,10 @@ type readyPush struct {
 	lease  *refs.Lease     // nil if no branch is touched
 	who    Who
 
+	// unknown is what its sender is told should the push end without anybody
+	// knowing whether it was published. It belongs to its sender.
+	unknown error
+
 	// state tells who may still end the push: its sender, by leaving, or
 	// the sequencer, by taking it.
 	state atomic.Int32
@@ -303,7 +307,7 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 		}
 		return errTryAgain
 	}
-	return unavailable(err)
+	return noAnswer(err)
 }
 
 // link applies a published record to the store and shows it to readers. What

@@ -197,6 +197,14 @@ func (c *Client) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Reach asks a member of etcd how it is. It returns nil if that knows a leader,
+// and else what is wrong.
+func (c *Client) Reach(ctx context.Context) error {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	return c.kv.reach(ctx)
+}
+
 // Outcome implements Store.
 func (c *Client) Outcome(ctx context.Context, repo RepoID, key [32]byte) ([]byte, bool, error) {
 	if err := checkRepo(repo); err != nil {

@@ -183,6 +183,19 @@ func etcdEvents(resp clientv3.WatchResponse) []event {
 	return evs
 }
 
+// reach asks without waiting for a connection, so that it learns why there is
+// none.
+func (k etcdKV) reach(ctx context.Context) error {
+	status, err := pb.NewMaintenanceClient(k.cli.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	switch {
+	case err == nil && status.Leader == 0:
+		return rpctypes.ErrNoLeader
+	case err == nil || settled(etcdError(err)):
+		return nil
+	}
+	return err
+}
+
 // etcdError tells etcd's refusals from broken connections.
 func etcdError(err error) error {
 	if err == nil {

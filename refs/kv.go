@@ -22,6 +22,9 @@ type kv interface {
 	// channel closes when ctx ends or the watch breaks; the receiver must empty
 	// it. (A watch from an earlier revision on would be served with a delay.)
 	watch(ctx context.Context, prefix string) <-chan []event
+	// reach returns nil if a member answers that there is a leader, and tells
+	// soon what keeps it from answering.
+	reach(ctx context.Context) error
 	close() error
 }
 

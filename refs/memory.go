@@ -49,6 +49,8 @@ func (m *Memory) Client(o Options) *Client { return newClient(memKV{m}, o) }
 // memKV is Memory as a kv.
 type memKV struct{ m *Memory }
 
+func (k memKV) reach(context.Context) error { return nil }
+
 func (k memKV) close() error { return nil }
 
 func (k memKV) txn(ctx context.Context, t txn) (txnResult, error) {

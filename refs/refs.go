@@ -121,6 +121,12 @@ func (e *TipMovedError) Error() string {
 // Unwrap returns ErrTipMoved.
 func (e *TipMovedError) Unwrap() error { return ErrTipMoved }
 
+// What Options take for zero.
+const (
+	DefaultReadTime   = 10 * time.Second
+	DefaultSettleTime = 20 * time.Second
+)
+
 // Options tune a Client. The zero value is ready for use.
 type Options struct {
 	// Node names this process in keys, for people. 0 bytes means "node"; at
@@ -140,10 +146,12 @@ type Options struct {
 	// HoldTime is how long a lock may be handed on in this process before
 	// other processes get a chance. 0 means 1 s.
 	HoldTime time.Duration
-	// ReadTime bounds a read that meets an unreachable etcd. 0 means 10 s.
+	// ReadTime bounds a read that meets an unreachable etcd. 0 means
+	// DefaultReadTime.
 	ReadTime time.Duration
 	// SettleTime bounds a publication three times over: what it needs before
-	// its transaction, that, and the search for its outcome. 0 means 20 s.
+	// its transaction, that, and the search for its outcome. 0 means
+	// DefaultSettleTime.
 	SettleTime time.Duration
 	// MaxTxnOps is etcd's limit of comparisons or operations in a transaction
 	// (--max-txn-ops). 0 means 128, at least 16.
@@ -167,8 +175,8 @@ func (o Options) withDefaults() Options {
 	def(&o.TTL, 5*time.Second, time.Second)
 	def(&o.Retention, 24*time.Hour, time.Minute)
 	def(&o.HoldTime, time.Second, 0)
-	def(&o.ReadTime, 10*time.Second, 0)
-	def(&o.SettleTime, 20*time.Second, 0)
+	def(&o.ReadTime, DefaultReadTime, 0)
+	def(&o.SettleTime, DefaultSettleTime, 0)
 	if o.Node == "" {
 		o.Node = "node"
 	}

@@ -55,6 +55,10 @@ func (g *registry) openRepository(ctx context.Context, path string) (*repository
 	if perr == nil {
 		perr = ingest.Recover(ctx, fsys, options)
 	}
+	if incomplete := (*ingest.IncompleteError)(nil); errors.As(perr, &incomplete) {
+		r.log.WarnContext(ctx, "repository not opened", "error", perr)
+		return nil, perr
+	}
 	if r.repo, err = store.Open(fsys, store.Options{Filelogs: g.filelogs, Key: storeDir}); err != nil {
 		return nil, errors.Join(err, perr)
 	}

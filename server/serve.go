@@ -287,11 +287,11 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 	if err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
-	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf},
-		refs.Options{Node: node, TTL: v.LeaseTTL, Retention: v.OutcomeTTL, Log: log})
+	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf}, refsOptions(v, node, log))
 	if err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
+	tellUnreachable(ctx, client, endpoints, log)
 	admit := newAdmission(v.PushSlots, v.PushQueue, v.QueueWait)
 	filelogs := store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes))
 	pulls := outgoing.NewPulls(v.SpoolBytes)
@@ -309,6 +309,28 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 		},
 	})
 	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
+}
+
+// refsOptions lets no request to etcd take longer than a push may.
+func refsOptions(v config.Vcsd, node string, log *slog.Logger) refs.Options {
+	o := refs.Options{Node: node, TTL: v.LeaseTTL, Retention: v.OutcomeTTL, Log: log}
+	if w := v.PublishWait; w > 0 {
+		o.ReadTime, o.SettleTime = min(w, refs.DefaultReadTime), min(w, refs.DefaultSettleTime)
+	}
+	return o
+}
+
+// reachTime is how long the start of a server waits for an etcd that is silent.
+const reachTime = 2 * time.Second
+
+// tellUnreachable logs why etcd doesn't answer. The server starts nevertheless:
+// reads need no etcd, and pushes wait for it.
+func tellUnreachable(ctx context.Context, client *refs.Client, endpoints []string, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	if err := client.Reach(ctx); err != nil {
+		log.Error("etcd does not answer: pushes wait for it, reads go on", "etcd", endpoints, "error", err)
+	}
 }
 
 // lockWait returns how long a push waits for a local hg: our own key, or
