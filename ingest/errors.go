@@ -23,19 +23,18 @@ func (e *unavailableError) Error() string { return hg.ErrUnavailable.Error() }
 // Unwrap returns what the client is told, and the cause.
 func (e *unavailableError) Unwrap() []error { return []error{hg.ErrUnavailable, e.cause} }
 
-// A hiddenError is told to the client in the words of its Abort, and wraps the
-// cause for the log.
-type hiddenError struct {
-	hg.Abort
-	cause error
-}
+// A hiddenError is told to the client in words of its own, and wraps the cause
+// for the log.
+type hiddenError struct{ told, cause error }
+
+func (e *hiddenError) Error() string { return e.told.Error() }
 
 // Unwrap returns what the client is told, and the cause.
-func (e *hiddenError) Unwrap() []error { return []error{&e.Abort, e.cause} }
+func (e *hiddenError) Unwrap() []error { return []error{e.told, e.cause} }
 
 // hide returns err behind a sentence for the client.
 func hide(err error, message, hint string) error {
-	return &hiddenError{hg.Abort{Message: message, Hint: hint}, err}
+	return &hiddenError{&hg.Abort{Message: message, Hint: hint}, err}
 }
 
 // Cause returns what the log is to hear of an error whose cause the client

@@ -78,7 +78,7 @@ func numberError(r *readyPush, err error) error {
 	err = fmt.Errorf("number the push %v: %w", r.id, err)
 	var missing *revlog.MissingError
 	if errors.As(err, &missing) {
-		return hide(err, racedText+" (revisions were removed)", "")
+		return &hiddenError{raced("revisions were removed"), err}
 	}
 	return err
 }

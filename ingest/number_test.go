@@ -1,12 +1,16 @@
 package ingest
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"vcsd/internal/hgtest"
+	"vcsd/revlog"
 	"vcsd/store"
+	"vcsd/wire"
 )
 
 // TestUnterminatedFNCache pushes to a store whose list of files was cut short:
@@ -50,5 +54,21 @@ func checkFNCache(t *testing.T, n *node, want []string) {
 	}
 	if got := c.Names(); !slices.Equal(got, want) || c.Unterminated() || strings.Count(string(b), "\n") != len(want) {
 		t.Errorf("fncache is %q, want the names %v", b, want)
+	}
+}
+
+// Whether the sequencer finds that revisions are gone by their numbers or only
+// when it needs one, the client is told the same, and the log the cause.
+func TestRevisionsWereRemoved(t *testing.T) {
+	missing := &revlog.MissingError{Log: "store/data/f", What: "unknown delta base"}
+	want := raced("revisions were removed")
+	got := numberError(&readyPush{}, fmt.Errorf("%q: %w", "f", missing))
+	wantType, wantParams := wire.ErrorPart(want, nil)
+	gotType, gotParams := wire.ErrorPart(got, nil)
+	if gotType != wantType || !slices.Equal(gotParams, wantParams) || got.Error() != want.Error() {
+		t.Errorf("told as %s %v (%v), want %s %v", gotType, gotParams, got, wantType, wantParams)
+	}
+	if cause := Cause(got); !errors.Is(cause, missing) {
+		t.Errorf("cause = %v, want %v", cause, missing)
 	}
 }
