@@ -80,27 +80,6 @@ func Ancestors(g Graph, revs []hg.Rev) *Set {
 	return s
 }
 
-// IsAncestor reports whether a is b or an ancestor of b. NullRev is an
-// ancestor of all.
-func IsAncestor(g Graph, a, b hg.Rev) bool {
-	if a == hg.NullRev || a == b {
-		return true
-	}
-	if a > b {
-		return false
-	}
-	s := SetOf(b)
-	for r := b; r > a; r = s.prev(r - 1) {
-		p1, p2 := g.Parents(r)
-		if p1 == a || p2 == a {
-			return true
-		}
-		s.Add(p1)
-		s.Add(p2)
-	}
-	return false
-}
-
 // Descendants returns roots and all their descendants. It walks from the
 // lowest root to the end of the graph.
 func Descendants(g Graph, roots []hg.Rev) *Set {

@@ -235,9 +235,6 @@ func TestVarsOfOddValues(t *testing.T) {
 			t.Errorf("Values(%q) = %s, want %s", tt.values, got, tt.want)
 		}
 	}
-	if got, want := RemoteURL("https", "::1", "Jo Ä@x"), "remote:https:%3A%3A1:Jo%20%C3%84%40x"; got != want {
-		t.Errorf("RemoteURL = %s, want %s", got, want)
-	}
 }
 
 // fifo returns a named pipe whose reading end ends when all that had it open

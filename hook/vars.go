@@ -108,7 +108,7 @@ type Txn struct {
 
 	Bundle2 bool
 	Source  string // "serve" for a bundle; empty for a lone pushkey
-	URL     string // as RemoteURL makes it; empty for a lone pushkey
+	URL     string // as wire.Peer makes it; empty for a lone pushkey
 
 	Node, NodeLast hg.Node // first and last changeset of the first group with any
 	BookmarkMoved  bool    // a bookmark was set or deleted
@@ -183,26 +183,6 @@ func (t *Txn) Vars() Vars {
 		v["NEW_OBSMARKERS"] = strconv.Itoa(t.NewObsmarkers)
 	}
 	return v
-}
-
-// RemoteURL is hg's name for a client of a server: how it came, its host, and
-// the user that it authenticated as.
-func RemoteURL(scheme, host, user string) string {
-	return "remote:" + scheme + ":" + quote(host) + ":" + quote(user)
-}
-
-// quote escapes as hg does in names of clients.
-func quote(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_.-~/", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }
 
 func nodeOrEmpty(n hg.Node) string {

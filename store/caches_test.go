@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"vcsd/dag"
 	"vcsd/hg"
 	"vcsd/internal/vfs"
 	"vcsd/revlog"
@@ -93,21 +92,6 @@ func removeBranch2(t *testing.T, dir string) {
 	}
 }
 
-// TestHgReadsOurBranchCache plants a branch likewise.
-func TestHgReadsOurBranchCache(t *testing.T) {
-	dir, cl := commits(t, []string{"default", "b"})
-	removeBranch2(t, dir)
-	c := &BranchCache{Tip: cl.Node(1), TipRev: 1, Heads: map[string][]BranchHead{
-		"planted": {{cl.Node(1), false}}, "default": {{cl.Node(0), true}},
-	}}
-	for _, name := range []string{"branch2-served", "branch2-visible"} {
-		writeCache(t, dir, "cache/"+name, c.Encode())
-	}
-	if out := runHg(t, dir, "branches"); !strings.Contains(out, "planted") {
-		t.Errorf("hg does not use the cache: %s", out)
-	}
-}
-
 // TestRevBranchesTails applies the tails to files as they come, and reads them
 // back now and then.
 func TestRevBranchesTails(t *testing.T) {
@@ -155,32 +139,6 @@ func TestRevBranchesTails(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestBranchCacheValid(t *testing.T) {
-	g := madeGraph{make([][2]int, 3), []hg.Node{{1}, {2}, {3}}}
-	filtered := dag.SetOf(0)
-	tests := []struct {
-		name     string
-		c        BranchCache
-		filtered *dag.Set
-		want     bool
-	}{
-		{"same", BranchCache{Tip: hg.Node{3}, TipRev: 2}, nil, true},
-		{"behind", BranchCache{Tip: hg.Node{2}, TipRev: 1}, nil, true},
-		{"empty", BranchCache{TipRev: hg.NullRev}, nil, true},
-		{"other node", BranchCache{Tip: hg.Node{9}, TipRev: 1}, nil, false},
-		{"beyond", BranchCache{Tip: hg.Node{3}, TipRev: 3}, nil, false},
-		{"no rev", BranchCache{TipRev: -7}, nil, false},
-		{"filtered since", BranchCache{Tip: hg.Node{3}, TipRev: 2}, filtered, false},
-		{"filtered as then", BranchCache{Tip: hg.Node{3}, TipRev: 2, Filtered: FilteredHash(2, filtered, nil)}, filtered, true},
-		{"filtered beyond", BranchCache{Tip: hg.Node{2}, TipRev: 1}, dag.SetOf(2), true},
-	}
-	for _, tt := range tests {
-		if got := tt.c.Valid(g, tt.filtered, nil); got != tt.want {
-			t.Errorf("%s: Valid = %v, want %v", tt.name, got, tt.want)
-		}
-	}
 }
 
 func TestFNCache(t *testing.T) {
@@ -408,13 +366,6 @@ func FuzzSmallFiles(f *testing.F) {
 		}
 		if c, err := ParseFNCache(b); err == nil {
 			ParseFNCache(EncodeFNCache(c.Names()))
-		}
-		if c, err := ParseBranchCache(b); err == nil {
-			enc := c.Encode()
-			again, err := ParseBranchCache(enc)
-			if err != nil || !bytes.Equal(again.Encode(), enc) {
-				t.Errorf("branch cache %q comes back as %q, %v", b, enc, err)
-			}
 		}
 		if d, err := ParseNodemapDocket(b); err == nil && !bytes.Equal(d.Append(nil), b) {
 			t.Errorf("docket %x comes back as %x", b, d.Append(nil))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"vcsd/dag"
 	"vcsd/hg"
 )
 
@@ -51,7 +50,6 @@ type madeHistory struct {
 	ObsStore  string
 	Relevant  map[string]int // markers relevant to a rev alone, in decimal
 	Bookmarks string
-	Branch2   string // branch2-served
 	RbcNames  string
 	RbcRevs   string
 	FNodes    string
@@ -103,14 +101,12 @@ def make(h):
     for name in os.listdir(repo.cachevfs.base): repo.cachevfs.unlink(name)
     repo = hg.repository(u, d + b'/r')
     with repo.wlock(), repo.lock():
-        served = repo.filtered(b'served')
-        served.branchmap().write(served)
+        repo.filtered(b'served').branchmap()
         repo.unfiltered().revbranchcache().write()
         from mercurial import tags
         f = tags.hgtagsfnodescache(repo.unfiltered())
         for n in nodes[::2]: f.getfnode(n)
         f.write()
-    out['Branch2'] = b64(repo.cachevfs.tryread(b'branch2-served'))
     out['RbcNames'] = b64(repo.cachevfs.tryread(b'rbc-names-v1'))
     out['RbcRevs'] = b64(repo.cachevfs.tryread(b'rbc-revs-v1'))
     out['FNodes'] = b64(repo.cachevfs.tryread(b'hgtagsfnodes1'))
@@ -336,18 +332,6 @@ func compareHidden(t *testing.T, g madeGraph, phases *PhaseMap, made madeHistory
 }
 
 func compareCaches(t *testing.T, g madeGraph, h history, phases *PhaseMap, made madeHistory) {
-	served, obsolete := dag.SetOf(made.Served...), dag.SetOf(made.Obsolete...)
-	file := unbase64(t, made.Branch2)
-	c, err := ParseBranchCache(file)
-	if err != nil {
-		t.Fatalf("%v in %q", err, file)
-	}
-	if got := c.Encode(); string(got) != string(file) {
-		t.Errorf("branch cache is written as %q, want %q", got, file)
-	}
-	if !c.Valid(g, served, obsolete) {
-		t.Errorf("branch cache %q is not valid for filtered %v and obsolete %v", file, made.Served, made.Obsolete)
-	}
 	rbc := ParseRevBranches(unbase64(t, made.RbcNames), unbase64(t, made.RbcRevs))
 	fresh := ParseRevBranches(nil, nil)
 	for r, want := range h.Commits {

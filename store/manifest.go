@@ -97,29 +97,31 @@ func AddedEntries(base, text []byte, yield func(ManifestEntry) error) error {
 // that line as a line of text. So the line behind each change is among those
 // handed out, changed or not.
 func TouchedEntries(text, delta []byte, yield func(ManifestEntry) error) error {
-	return touched(text, delta, 1, yield)
-}
-
-// ReplacedEntries is TouchedEntries for a delta of whole lines, as LinewiseDelta
-// tells: it hands out only the lines that the delta holds.
-func ReplacedEntries(text, delta []byte, yield func(ManifestEntry) error) error {
-	return touched(text, delta, 0, yield)
-}
-
-// LinewiseDelta reports whether every change of a delta begins and ends at
-// the beginning or end of a line of base, and is one of whole lines.
-func LinewiseDelta(base, delta []byte) bool {
-	atLine := func(at uint32) bool {
-		return at == 0 || int64(at) <= int64(len(base)) && base[at-1] == '\n'
+	if err := checkEnd(text); err != nil {
+		return err
 	}
+	w := lineWalk{text: text, yield: yield}
+	shift, baseEnd, done := int64(0), uint32(0), 0
 	for len(delta) > 0 {
-		h, data, rest, ok := nextHunk(delta)
-		if !ok || !atLine(h.start) || !atLine(h.end) || len(data) > 0 && data[len(data)-1] != '\n' {
-			return false
+		h, rest, ok := nextHunk(delta)
+		from := int64(h.start) + shift
+		if !ok || h.start < baseEnd || from+int64(h.n) > int64(len(text)) {
+			return fmt.Errorf("delta does not fit: %w", ErrBadManifest)
 		}
-		delta = rest
+		delta, baseEnd = rest, h.end
+		start := lineStart(text, int(from))
+		end := lineEnd(text, int(from)+int(h.n))
+		end = lineEnd(text, end+1)
+		if start = max(start, done); start > done || done == 0 {
+			w.last = lineBefore(text, start)
+		}
+		done = max(end, done)
+		if err := w.span(start, done); err != nil {
+			return err
+		}
+		shift += int64(h.n) - int64(h.end-h.start)
 	}
-	return true
+	return nil
 }
 
 // FindEntry returns the line of a file in a manifest, and whether there is
@@ -154,48 +156,16 @@ type hunk struct{ start, end, n uint32 }
 
 const hunkHeaderLen = 12
 
-func nextHunk(delta []byte) (h hunk, data, rest []byte, ok bool) {
+func nextHunk(delta []byte) (h hunk, rest []byte, ok bool) {
 	if len(delta) < hunkHeaderLen {
-		return h, nil, nil, false
+		return h, nil, false
 	}
 	h = hunk{binary.BigEndian.Uint32(delta), binary.BigEndian.Uint32(delta[4:]), binary.BigEndian.Uint32(delta[8:])}
 	rest = delta[hunkHeaderLen:]
 	if h.start > h.end || uint64(h.n) > uint64(len(rest)) {
-		return h, nil, nil, false
+		return h, nil, false
 	}
-	return h, rest[:h.n], rest[h.n:], true
-}
-
-// touched walks the lines of text that the hunks of delta fill, and behind
-// lines after each.
-func touched(text, delta []byte, behind int, yield func(ManifestEntry) error) error {
-	if err := checkEnd(text); err != nil {
-		return err
-	}
-	w := lineWalk{text: text, yield: yield}
-	shift, baseEnd, done := int64(0), uint32(0), 0
-	for len(delta) > 0 {
-		h, _, rest, ok := nextHunk(delta)
-		from := int64(h.start) + shift
-		if !ok || h.start < baseEnd || from+int64(h.n) > int64(len(text)) {
-			return fmt.Errorf("delta does not fit: %w", ErrBadManifest)
-		}
-		delta, baseEnd = rest, h.end
-		start := lineStart(text, int(from))
-		end := lineEnd(text, int(from)+int(h.n))
-		for range behind {
-			end = lineEnd(text, end+1)
-		}
-		if start = max(start, done); start > done || done == 0 {
-			w.last = lineBefore(text, start)
-		}
-		done = max(end, done)
-		if err := w.span(start, done); err != nil {
-			return err
-		}
-		shift += int64(h.n) - int64(h.end-h.start)
-	}
-	return nil
+	return h, rest[h.n:], true
 }
 
 // lineWalk hands out lines of text, ascending.

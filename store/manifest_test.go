@@ -201,35 +201,23 @@ func TestTouchedEntries(t *testing.T) {
 		linewise := rapid.Bool().Draw(t, "linewise")
 		hunks := drawHunks(t, base, drawModel(t, "other"), linewise)
 		text, d := applyHunks(base, hunks), makeDelta(hunks)
-		for _, f := range []struct {
-			name string
-			walk func([]byte, []byte, func(ManifestEntry) error) error
-			only bool // for deltas of lines
-		}{{"TouchedEntries", TouchedEntries, false}, {"ReplacedEntries", ReplacedEntries, true}} {
-			if f.only && !LinewiseDelta(base, d) {
-				continue
-			}
-			var got []string
-			err := f.walk(text, d, remake(&got))
-			whole := Entries(text, func(ManifestEntry) error { return nil })
-			if (err == nil) != (whole == nil) {
-				t.Fatalf("%s: base %q text %q: %v, but the whole text: %v", f.name, base, text, err, whole)
-			}
-			if err != nil {
-				continue
-			}
-			sound++
-			for _, l := range newLines(base, text) {
-				if !slices.Contains(got, l) {
-					t.Fatalf("%s: base %q text %q: line %q was not handed out", f.name, base, text, l)
-				}
-			}
-			if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-				t.Fatalf("%s: handed out %q", f.name, got)
+		var got []string
+		err := TouchedEntries(text, d, remake(&got))
+		whole := Entries(text, func(ManifestEntry) error { return nil })
+		if (err == nil) != (whole == nil) {
+			t.Fatalf("base %q text %q: %v, but the whole text: %v", base, text, err, whole)
+		}
+		if err != nil {
+			return
+		}
+		sound++
+		for _, l := range newLines(base, text) {
+			if !slices.Contains(got, l) {
+				t.Fatalf("base %q text %q: line %q was not handed out", base, text, l)
 			}
 		}
-		if linewise && !LinewiseDelta(base, d) {
-			t.Fatalf("base %q: delta %v is not taken for one of lines", base, hunks)
+		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+			t.Fatalf("handed out %q", got)
 		}
 	})
 	if sound < 20 {
@@ -250,19 +238,6 @@ func TestTouchedEntriesCutLine(t *testing.T) {
 	if want := []string{".hg/x 02"}; !slices.Equal(got, want) {
 		t.Errorf("handed out %q, want %q", got, want)
 	}
-	if LinewiseDelta(base, makeDelta(hunks)) {
-		t.Error("the delta is taken for one of lines")
-	}
-}
-
-func TestReplacedEntriesHandsOutOnlyThose(t *testing.T) {
-	base := []byte(line("a", 1, "") + line("b", 1, "") + line("c", 1, ""))
-	n := len(line("a", 1, ""))
-	hunks := []testHunk{{n, 2 * n, line("b", 9, "")}}
-	var got []string
-	if err := ReplacedEntries(applyHunks(base, hunks), makeDelta(hunks), collect(&got)); err != nil || !slices.Equal(got, []string{"b 09"}) {
-		t.Errorf("handed out %q, %v, want b alone", got, err)
-	}
 }
 
 func FuzzManifest(f *testing.F) {
@@ -275,10 +250,8 @@ func FuzzManifest(f *testing.F) {
 		}
 		nothing := func(ManifestEntry) error { return nil }
 		TouchedEntries(text, delta, nothing)
-		ReplacedEntries(text, delta, nothing)
 		AddedEntries(text, delta, nothing)
 		AddedEntries(delta, text, nothing)
-		LinewiseDelta(text, delta)
 		FindEntry(text, "a")
 		CheckManifest(text)
 	})

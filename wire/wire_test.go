@@ -442,3 +442,10 @@ func TestInternalErrorsAreNotTold(t *testing.T) {
 		}
 	}
 }
+
+func TestPeerURL(t *testing.T) {
+	got := Peer{Scheme: "https", Host: "::1", User: "Jo Ä@x"}.URL()
+	if want := "remote:https:%3A%3A1:Jo%20%C3%84%40x"; got != want {
+		t.Errorf("URL = %s, want %s", got, want)
+	}
+}
