@@ -180,9 +180,10 @@ type Call struct {
 
 // Run runs all hooks of a point, one after the other, and writes what they
 // print to out as it comes. At a point that vetoes, the first hook that fails
-// ends it with a *Veto, or with the *hg.Abort of a Native; elsewhere a failure is a
-// line of warning in out, and what is in Python is passed over. Any other error is that of ctx or of out. After an error of ctx the hook has
-// been killed and counts neither as passed nor as failed.
+// ends it with a *Veto, or with the *hg.Abort of a Native; elsewhere a failure is
+// a line of warning in out, and what is in Python is passed over. Any other error
+// is that of ctx or of out. After an error of ctx the hook has been killed and
+// counts neither as passed nor as failed.
 func (r *Runner) Run(ctx context.Context, call Call, out io.Writer) error {
 	for i := range r.hooks[call.Point] {
 		c := &r.hooks[call.Point][i]

@@ -43,9 +43,10 @@ type Limits struct {
 
 // NewReader returns a reader of what the engine compressed in r. It may read
 // beyond the end of the compressed data. More output than the limits allow is
-// an error that unwraps to hg.ErrTooLarge. Corrupt data are an error that unwraps to hg.ErrMalformed and an *hg.Abort; data
-// that end too early are io.ErrUnexpectedEOF; errors of r are returned as they
-// are. Close gives the decoder back and doesn't close r.
+// an error that unwraps to hg.ErrTooLarge. Corrupt data are an error that unwraps
+// to hg.ErrMalformed and an *hg.Abort; data that end too early are
+// io.ErrUnexpectedEOF; errors of r are returned as they are. Close gives the
+// decoder back and doesn't close r.
 func NewReader(e Engine, r io.Reader, lim Limits) (io.ReadCloser, error) {
 	src := &source{r: r}
 	d, release, err := newDecoder(e, src)
