@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"vcsd/internal/hgtest"
 
@@ -23,6 +24,7 @@ const stateKey = "e2e"
 // scriptCommands are those that scripts have beside the usual ones:
 //
 //	hg ARG...            hg itself; $HGRCPATH names a user and nothing else
+//	untilhg ARG...       hg itself, again and again until it succeeds
 //	serve [SETTING...]   serve all of $WORK/srv, by section.key=value settings, and set $URL, and $HOST behind its scheme;
 //	                     first argument -stock: with stock hg whatever is tested
 //	stop                 end the server with SIGTERM
@@ -39,6 +41,17 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 		err := ts.Exec("hg", args...)
 		if (err != nil) != neg {
 			ts.Fatalf("hg %s: error %v, want an error: %v", strings.Join(args, " "), err, neg)
+		}
+	},
+	"untilhg": func(ts *testscript.TestScript, _ bool, args []string) {
+		for end := time.Now().Add(time.Minute); ; {
+			err := ts.Exec("hg", args...)
+			if err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				ts.Fatalf("hg %s does not succeed: %v", strings.Join(args, " "), err)
+			}
 		}
 	},
 	"serve": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -68,8 +68,8 @@ func noAnswer(err error) error {
 // the repository's pushes were published with. The log tells the way out.
 func otherService(format string, args ...any) error {
 	return hide(fmt.Errorf(format+": the coordination service was lost, or is another one than before; "+
-		"serve the repository with the one before (without --etcd, if that was the embedded one), or, to go on with this one, "+
-		"end all servers of the repository, see that they exit with status 0, and remove .hg/vcsd/id", args...),
+		"serve the repository with the one before (without --etcd, if that was the embedded one); "+
+		"if that is lost for good, or to go on with this one, end all servers that use the one before and run \""+RestoreCommand+"\"", args...),
 		noPushes, logTells)
 }
 

@@ -39,6 +39,17 @@ func (p *Pipeline) readLinked() (journal.ID, error) {
 	return linked, nil
 }
 
+// linkedBefore returns the record that the marker names, of whichever run of the
+// machine.
+func (p *Pipeline) linkedBefore() (journal.ID, error) {
+	b, err := vfs.ReadFile(p.fs, linkedFile, 4096)
+	if errors.Is(err, fs.ErrNotExist) {
+		return journal.ID{}, nil
+	}
+	boot, _, _ := strings.Cut(string(b), " ")
+	return parseLinked(string(b), boot), err
+}
+
 // parseLinked reads a marker of this run of the machine. One that was cut
 // short by a full disk, or is of another run, says nothing.
 func parseLinked(line, bootID string) journal.ID {

@@ -240,7 +240,7 @@ func TestLostRefs(t *testing.T) {
 	n.close()
 	old := n.cluster
 	n.cluster = newMemory()
-	if err := n.open(); Cause(err) == nil || !strings.Contains(Cause(err).Error(), "remove .hg/vcsd/id") {
+	if err := n.open(); Cause(err) == nil || !strings.Contains(Cause(err).Error(), RestoreCommand) {
 		t.Fatalf("opened with another coordination service: %v", err)
 	}
 	// Another history that happens to be as long.

@@ -183,3 +183,32 @@ func (a *Area) sweepProcess(dir string) error {
 	}
 	return errors.Join(removeProcess(a.fs, dir), lock.Close())
 }
+
+// InUse reports whether a process that lives has an Area open at dir of fsys.
+func InUse(fsys vfs.FS, dir string) (bool, error) {
+	entries, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), processPrefix) {
+			continue
+		}
+		lock, err := fsys.Lock(path.Join(dir, e.Name(), lockName))
+		switch {
+		case errors.Is(err, vfs.ErrLocked):
+			return true, nil
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return false, err
+		}
+		if err := lock.Close(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}

@@ -67,8 +67,18 @@ func (k etcdKV) txn(ctx context.Context, t txn) (txnResult, error) {
 		return txnResult{}, etcdError(err)
 	}
 	res := txnResult{ok: resp.Succeeded, rev: resp.Header.Revision, items: make([]item, len(resp.Responses))}
+	ops := t.els
+	if res.ok {
+		ops = t.then
+	}
 	for i, r := range resp.Responses {
-		if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
+		kvs := r.GetResponseRange().GetKvs()
+		switch {
+		case ops[i].kind == opGetPrefix:
+			for _, kv := range kvs {
+				res.list(string(kv.Key), item{kv.Value, kv.ModRevision})
+			}
+		case len(kvs) > 0:
 			res.items[i] = item{kvs[0].Value, kvs[0].ModRevision}
 		}
 	}
@@ -93,6 +103,8 @@ func etcdOps(ops []op) []clientv3.Op {
 		switch o.kind {
 		case opGet:
 			out[i] = clientv3.OpGet(o.key)
+		case opGetPrefix:
+			out[i] = clientv3.OpGet(o.key, clientv3.WithPrefix())
 		case opPut:
 			out[i] = clientv3.OpPut(o.key, string(o.value), clientv3.WithLease(clientv3.LeaseID(o.lease)))
 		case opDel:

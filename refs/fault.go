@@ -10,7 +10,8 @@ import (
 // A Request is a request to etcd as a test sees it.
 type Request struct {
 	// Name is what it is for: tip, outcome, acquire, release, publish, follow,
-	// settle, fence, session, delete, grant, keepalive, revoke or watch.
+	// settle, fence, session, delete, grant, keepalive, revoke, state, restore or
+	// watch.
 	Name string
 	Keys []string // read, compared or written; none for leases
 }

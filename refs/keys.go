@@ -29,8 +29,9 @@ func (k keys) lock(r RepoID, branch string) string {
 	return k.locks(r) + branch
 }
 
+func (k keys) heads(r RepoID) string { return k.repo(r) + "h/" }
 func (k keys) head(r RepoID, branch string) string {
-	return k.repo(r) + "h/" + branch
+	return k.heads(r) + branch
 }
 
 func (k keys) outcome(r RepoID, key [32]byte) string {

@@ -56,6 +56,7 @@ type opKind uint8
 
 const (
 	opGet opKind = iota
+	opGetPrefix
 	opPut
 	opDel
 	opDelPrefix
@@ -83,6 +84,15 @@ type txnResult struct {
 	ok    bool   // then was done
 	rev   int64  // of the store after it
 	items []item // one for each op done; filled in for opGet
+	// listed are the keys that all opGetPrefix found; nil without any.
+	listed map[string]item
+}
+
+func (r *txnResult) list(key string, it item) {
+	if r.listed == nil {
+		r.listed = make(map[string]item)
+	}
+	r.listed[key] = it
 }
 
 // errNoSession means that a lease is not known to etcd, or no more.

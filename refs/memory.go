@@ -72,6 +72,9 @@ func (k memKV) txn(ctx context.Context, t txn) (txnResult, error) {
 	}
 	rev, events := m.rev+1, []event(nil)
 	for _, o := range ops {
+		if o.kind == opGetPrefix {
+			m.listLocked(o.key, &res)
+		}
 		it, evs := m.applyLocked(o, rev)
 		res.items = append(res.items, it)
 		events = append(events, evs...)
@@ -93,6 +96,8 @@ func (m *Memory) applyLocked(o op, rev int64) (item, []event) {
 	switch o.kind {
 	case opGet:
 		return m.items[o.key].item, nil
+	case opGetPrefix:
+		return item{}, nil
 	case opPut:
 		it := memItem{item{slices.Clone(o.value), rev}, o.lease}
 		m.items[o.key] = it
@@ -101,6 +106,15 @@ func (m *Memory) applyLocked(o op, rev int64) (item, []event) {
 	return item{}, m.removeLocked(rev, func(key string, _ memItem) bool {
 		return key == o.key || o.kind == opDelPrefix && strings.HasPrefix(key, o.key)
 	})
+}
+
+// listLocked puts the items below a prefix in a result.
+func (m *Memory) listLocked(prefix string, res *txnResult) {
+	for key, it := range m.items {
+		if strings.HasPrefix(key, prefix) {
+			res.list(key, it.item)
+		}
+	}
 }
 
 // removeLocked removes the items that which picks.

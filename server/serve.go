@@ -268,30 +268,10 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 	if v.Node != "" {
 		node = v.Node
 	}
-	endpoints, leave := c.Etcd, func() error { return nil }
-	if len(endpoints) == 0 {
-		endpoints = v.Etcd
-	}
-	if len(endpoints) == 0 {
-		dir, err := c.stateDir(v.State)
-		if err != nil {
-			return nil, nil, err
-		}
-		member, err := embedded.Join(ctx, dir, embedded.Options{Log: log})
-		if err != nil {
-			return nil, nil, fmt.Errorf("state directory %s: %w", dir, err)
-		}
-		endpoints, leave = []string{member.Endpoint()}, member.Close
-	}
-	tlsConf, err := clientTLS(v)
+	client, leave, err := c.connect(ctx, v, node, log)
 	if err != nil {
-		return nil, nil, errors.Join(err, leave())
+		return nil, nil, err
 	}
-	client, err := refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf}, refsOptions(v, node, log))
-	if err != nil {
-		return nil, nil, errors.Join(err, leave())
-	}
-	tellUnreachable(ctx, client, endpoints, log)
 	admit := newAdmission(v.PushSlots, v.PushQueue, v.QueueWait)
 	filelogs := store.NewFilelogCache(cmp.Or(v.CacheBytes, store.DefaultFilelogCacheBytes))
 	pulls := outgoing.NewPulls(v.SpoolBytes)
@@ -308,7 +288,40 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 			QuarantineBytes: v.QuarantineBytes, LockWait: lockWait, PublishWait: v.PublishWait,
 		},
 	})
-	return g, func() error { return errors.Join(client.Close(), leave()) }, nil
+	return g, leave, nil
+}
+
+// connect connects to etcd, and joins the embedded one if no other is named.
+// leave ends that.
+func (c *serveCmd) connect(ctx context.Context, v config.Vcsd, node string, log *slog.Logger) (client *refs.Client, leave func() error, err error) {
+	endpoints, leave := c.Etcd, func() error { return nil }
+	if len(endpoints) == 0 {
+		endpoints = v.Etcd
+	}
+	if len(endpoints) == 0 {
+		dir, err := c.stateDir(v.State)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := vfs.NewOS("/").MkdirAll(dir); err != nil {
+			return nil, nil, err
+		}
+		member, err := embedded.Join(ctx, dir, embedded.Options{Log: log})
+		if err != nil {
+			return nil, nil, fmt.Errorf("state directory %s: %w", dir, err)
+		}
+		endpoints, leave = []string{member.Endpoint()}, member.Close
+	}
+	tlsConf, err := clientTLS(v)
+	if err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	client, err = refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf}, refsOptions(v, node, log))
+	if err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	tellUnreachable(ctx, client, endpoints, log)
+	return client, func() error { return errors.Join(client.Close(), leave()) }, nil
 }
 
 // refsOptions lets no request to etcd take longer than a push may.
@@ -343,7 +356,7 @@ func lockWait(conf *config.Config, v config.Vcsd) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, err
 }
 
-// stateDir returns where the embedded etcd lives, and makes it.
+// stateDir returns where the embedded etcd lives.
 func (c *serveCmd) stateDir(configured string) (string, error) {
 	dir := cmp.Or(c.State, configured)
 	if dir == "" {
@@ -355,11 +368,7 @@ func (c *serveCmd) stateDir(configured string) (string, error) {
 			return "", err
 		}
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return dir, vfs.NewOS("/").MkdirAll(dir)
+	return filepath.Abs(dir)
 }
 
 // longStateBytes is above the length of the longest file that etcd makes in a

@@ -38,6 +38,7 @@ type Options struct {
 type Progress struct {
 	Stage       string // "changesets", "manifests", "files" or "records"
 	Done, Total int
+	Rate        float64 // of the stage, in things a second
 }
 
 // Counts are what was looked at.
@@ -92,6 +93,8 @@ type verifier struct {
 
 	counts Counts
 	told   time.Time // when Progress was called last
+	stage  string    // that is under way
+	since  time.Time // when it began
 
 	changelog, manifest *log // nil: can't be read
 	n                   int  // changesets that are looked at
@@ -228,18 +231,20 @@ func (v *verifier) pick(name string, n int) []hg.Rev {
 }
 
 // progressEvery is how often Progress is called at most.
-const progressEvery = time.Second
+const progressEvery = 5 * time.Second
 
 // step is called for each thing that is looked at. It ends the run with ctx.
 func (v *verifier) step(stage string, done, total int) error {
 	if done%64 != 0 {
 		return nil
 	}
-	if v.o.Progress != nil && time.Since(v.told) >= progressEvery {
-		if !v.told.IsZero() {
-			v.o.Progress(Progress{stage, done, total})
-		}
-		v.told = time.Now()
+	now := time.Now()
+	if stage != v.stage || done == 0 {
+		v.stage, v.since, v.told = stage, now, now
+	}
+	if v.o.Progress != nil && now.Sub(v.told) >= progressEvery {
+		v.told = now
+		v.o.Progress(Progress{stage, done, total, float64(done) / now.Sub(v.since).Seconds()})
 	}
 	return v.ctx.Err()
 }

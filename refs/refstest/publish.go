@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"vcsd/refs"
@@ -56,6 +57,27 @@ var publishCases = []testCase{
 		l = b.lock(x, "a", "b/c")
 		if a, bc := l.Heads("a"), l.Heads("b/c"); a != nil || !bytes.Equal(bc, headOf(t1)) {
 			b.Errorf("heads after a removal = %q, %q; want none, %q", a, bc, headOf(t1))
+		}
+	}},
+	{name: "head keys are restored", run: func(b *bench) {
+		x, y := b.node(refs.Options{}), b.node(refs.Options{})
+		st, err := x.State(b.ctx, b.repo)
+		if b.must(err); st.Tip != (refs.Tip{}) || len(st.Heads) != 0 {
+			b.Errorf("state before any publication: %+v", st)
+		}
+		t1 := b.mustPush(x, refs.Tip{}, 1, b.lock(x, "a", "b/c"))
+		want := map[string][]byte{"b/c": headOf(t1)}
+		for i := range 300 { // more than a transaction takes
+			want[fmt.Sprintf("branch %d", i)] = []byte("restored")
+		}
+		b.must(y.RestoreHeads(b.ctx, b.repo, t1, want))
+		st, err = x.State(b.ctx, b.repo)
+		if b.must(err); st.Tip != t1 || !maps.EqualFunc(st.Heads, want, bytes.Equal) {
+			b.Errorf("state: %+v, want %d heads and seq 1", st, len(want))
+		}
+		var moved *refs.TipMovedError
+		if err := y.RestoreHeads(b.ctx, b.repo, after(t1, 2), nil); !errors.As(err, &moved) || moved.Tip != t1 {
+			b.Errorf("at another tip: %v, want a TipMovedError with seq 1", err)
 		}
 	}},
 	{name: "a head that moved without the lock is noticed", run: func(b *bench) {
