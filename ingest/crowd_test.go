@@ -397,6 +397,30 @@ func TestOutcomeStaysUnknown(t *testing.T) {
 	}
 }
 
+// A push that lost against another one of its batch has lost nothing if that one
+// could not be published.
+func TestLostAgainstNothing(t *testing.T) {
+	s := new(losingStore)
+	n := newLosingNode(t, s)
+	c := chain(nil, "", "c", 2)
+	n.push(pushOf(c...))
+	move := func(to hg.Node) *readyPush {
+		ops := []op{checkBookmarks{[]bookmark{{"m", absent}}}, pushkey{namespace: "bookmarks", key: "m", new: to.String()}}
+		r := &readyPush{staged: &staged{ops: ops, generation: n.view().Generation()}}
+		r.start()
+		return r
+	}
+	first, second := move(c[0].Node()), move(c[1].Node())
+	s.lose = func(refs.Publication) error { return fmt.Errorf("%w: no quorum", hg.ErrUnavailable) }
+	rest, err := n.p.attempts(context.Background(), []*readyPush{first, second})
+	if len(rest) != 1 || rest[0] != first || !errors.Is(err, hg.ErrUnavailable) {
+		t.Errorf("%d pushes end with %v", len(rest), err)
+	}
+	if <-second.done; !errors.Is(second.err, hg.ErrUnavailable) {
+		t.Errorf("the other one: %v", second.err)
+	}
+}
+
 // Pushes wait for a coordination service that is away, and get a sentence if it
 // stays away.
 func TestRefsAreAway(t *testing.T) {

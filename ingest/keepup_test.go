@@ -130,4 +130,32 @@ func TestOtherProcessReplacesLogs(t *testing.T) {
 	if split.Len() != 81 || split.Generation() != now.Generation() {
 		t.Errorf("%d changesets, generation changed by the split: %v", split.Len(), split.Generation() != now.Generation())
 	}
+	// As a process does whose predecessor died in a sync.
+	const index = "store/00changelog.i"
+	f, err := n.fs.OpenWrite(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := mustStat(t, n.fs, index)
+	if _, err := f.WriteAt(readAll(t, n.fs, index), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if mustStat(t, n.fs, index).ModTime.Equal(before.ModTime) {
+		t.Fatal("the file looks as before")
+	}
+	if again := n.view(); again.Generation() != split.Generation() {
+		t.Error("generation changed as the same was written again")
+	}
+}
+
+func mustStat(t *testing.T, fsys vfs.FS, name string) vfs.Info {
+	t.Helper()
+	info, err := fsys.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
 }

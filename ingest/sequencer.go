@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"vcsd/hg"
 	"vcsd/journal"
 	"vcsd/quarantine"
 	"vcsd/refs"
@@ -144,6 +145,12 @@ func (p *Pipeline) attempts(ctx context.Context, batch []*readyPush) (rest []*re
 // returns, with their errors set, are those of the state at the tip: either
 // the transaction proved that, or the tip was read again.
 func (p *Pipeline) attempt(ctx context.Context, batch []*readyPush) (accepted, refused []*readyPush, err error) {
+	published := false
+	defer func() {
+		if err != nil && !published {
+			unproven(refused, err)
+		}
+	}()
 	if err := p.failure(); err != nil {
 		return batch, nil, err
 	}
@@ -163,8 +170,19 @@ func (p *Pipeline) attempt(ctx context.Context, batch []*readyPush) (accepted, r
 	if rec == nil {
 		return b.pushes, refused, p.confirmTip(ctx, tip)
 	}
-	_, err = p.publishRecord(ctx, b, rec, touched)
+	after, err := p.publishRecord(ctx, b, rec, touched)
+	published = after != tip
 	return b.pushes, refused, err
+}
+
+// unproven takes back that pushes lost a race: it may have been against pushes
+// of their own batch, which was not published because of err.
+func unproven(refused []*readyPush, err error) {
+	for _, r := range refused {
+		if raced := new(hg.PushRaced); errors.As(r.err, &raced) {
+			r.err = unavailable(err)
+		}
+	}
 }
 
 // prepare decides and numbers a batch. A push that can't be numbered is
@@ -315,9 +333,14 @@ func (p *Pipeline) notPublished(ctx context.Context, err error) error {
 // keepUp; only a failed sync is final (I8).
 func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []string, o journal.ApplyOptions) error {
 	id := journal.ID{Seq: rec.Seq, Digest: digest}
-	err := p.exclusive(rec.Seq, func() ([]string, error) {
+	err := p.exclusive(rec.Seq, func(show func()) ([]string, error) {
 		if err := p.dropUndo(); err != nil {
 			return nil, err
+		}
+		o.Before = func(path string) {
+			if store.Shows(path) {
+				show()
+			}
 		}
 		touched, err := p.journal.Apply(rec, p.fs, o)
 		if err != nil {
@@ -343,9 +366,9 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 }
 
 // exclusive shows readers what f links, once it is done.
-func (p *Pipeline) exclusive(seq uint64, f func() (filelogs []string, err error)) error {
+func (p *Pipeline) exclusive(seq uint64, f func(show func()) (filelogs []string, err error)) error {
 	if p.repo == nil {
-		_, err := f()
+		_, err := f(func() {})
 		return err
 	}
 	return p.repo.Exclusive(seq, f)

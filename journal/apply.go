@@ -18,6 +18,9 @@ type ApplyOptions struct {
 	// path again, so that its old content need not come back for a moment. nil
 	// means never.
 	Superseded func(path string) bool
+	// Before is called before each write that is made, with its path. nil
+	// means that nobody wants to know.
+	Before func(path string)
 	// Segment opens the segments of a record that the journal doesn't have. nil
 	// means that it has them.
 	Segment func(name string) (vfs.File, error)
@@ -132,9 +135,13 @@ func (a *applier) step(w *Write, s step) error {
 }
 
 func (a *applier) make(w *Write, s step) error {
-	switch {
-	case s.skip:
+	if s.skip {
 		return nil
+	}
+	if a.o.Before != nil {
+		a.o.Before(w.Path)
+	}
+	switch {
 	case w.Op == Replace:
 		return a.replace(w)
 	case w.Op == Split:

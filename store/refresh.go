@@ -10,7 +10,8 @@ var errLookPanicked = errors.New("the state of the repository could not be read"
 // A gate lets those who want the state of now share the looks at the disk. A
 // reader is content with a look that began after it came, or with the state
 // before what is being linked: the files are ahead of that, and nobody else may
-// write to them meanwhile.
+// write to them meanwhile. But once other processes may see what is being linked,
+// it waits for that: who has read it there must not find it gone here.
 type gate struct {
 	mu       sync.Mutex
 	changed  sync.Cond // any of those below; its L is mu
@@ -19,6 +20,7 @@ type gate struct {
 	err      error     // of the last one done
 	busy     bool      // a look is under way
 	linking  bool      // the committer is between its look and its new state
+	showing  bool      // and other processes may see a part of that
 	linkers  int       // committers, those that wait too
 }
 
@@ -31,7 +33,7 @@ func (g *gate) look(f func() error) error {
 	want := g.started + 1
 	for g.finished < want {
 		switch {
-		case g.linking:
+		case g.linking && !g.showing:
 			return nil
 		case g.busy, g.linkers > 0: // committers go first
 			g.changed.Wait()
@@ -58,8 +60,9 @@ func (g *gate) lookLocked(f func() error) {
 }
 
 // link runs f, which looks at the disk first and then calls begin: from there
-// until it returns, readers keep the state that they have.
-func (g *gate) link(f func(begin func()) error) error {
+// until it calls show, readers keep the state that they have, and from there
+// until it returns they wait.
+func (g *gate) link(f func(begin, show func()) error) error {
 	g.mu.Lock()
 	g.linkers++
 	for g.busy {
@@ -71,13 +74,16 @@ func (g *gate) link(f func(begin func()) error) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.linkers--
-		g.busy, g.linking = false, false
+		g.busy, g.linking, g.showing = false, false, false
 		g.changed.Broadcast()
 	}()
-	return f(func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.linking = true
-		g.changed.Broadcast()
-	})
+	set := func(flag *bool) func() {
+		return func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			*flag = true
+			g.changed.Broadcast()
+		}
+	}
+	return f(set(&g.linking), set(&g.showing))
 }

@@ -50,12 +50,14 @@ func TestGateWhileLinking(t *testing.T) {
 		var linking atomic.Bool
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			err := g.link(func(begin func()) error {
+			err := g.link(func(begin, show func()) error {
 				time.Sleep(time.Second) // its own look
 				begin()
 				linking.Store(true)
 				time.Sleep(time.Minute)
 				linking.Store(false)
+				show()
+				time.Sleep(time.Minute)
 				return nil
 			})
 			if err != nil {
@@ -67,6 +69,14 @@ func TestGateWhileLinking(t *testing.T) {
 		noLook := func() error { t.Error("looked while linking"); return nil }
 		if err := g.look(noLook); err != nil || !linking.Load() || time.Since(start) != time.Second {
 			t.Errorf("answered after %v: %v", time.Since(start), err)
+		}
+		for linking.Load() {
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		looked := false
+		if err := g.look(func() error { looked = true; return nil }); err != nil || !looked || time.Since(start) < 2*time.Minute {
+			t.Errorf("while others may see what is linked, answered after %v, with a look: %v, %v", time.Since(start), looked, err)
 		}
 		wg.Wait()
 		errDisk := errors.New("disk on fire")

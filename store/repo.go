@@ -128,9 +128,10 @@ func (r *Repo) current() (*View, error) {
 
 // Exclusive runs link while readers keep the state they have, then publishes
 // what is on disk as seq. link changes files of the store under the store's
-// lock; touched names the radixes of the filelogs it appended to.
-func (r *Repo) Exclusive(seq uint64, link func() (touched []string, err error)) error {
-	return r.gate.link(func(begin func()) error {
+// lock; touched names the radixes of the filelogs it appended to. It calls show
+// before it changes a file that Shows: from there on readers wait.
+func (r *Repo) Exclusive(seq uint64, link func(show func()) (touched []string, err error)) error {
+	return r.gate.link(func(begin, show func()) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		// What others appended to filelogs before is not in touched.
@@ -138,8 +139,19 @@ func (r *Repo) Exclusive(seq uint64, link func() (touched []string, err error)) 
 			return err
 		}
 		begin()
-		return r.linkLocked(seq, link)
+		return r.linkLocked(seq, func() ([]string, error) { return link(show) })
 	})
+}
+
+// Shows tells whether a change of a file, relative to .hg, shows in the state of
+// the repository, to whoever reads its files. What does not is only reached by
+// what does.
+func Shows(path string) bool {
+	if _, isFilelog := FilelogRadixOf(path); isFilelog {
+		return false
+	}
+	name := strings.TrimPrefix(path, "store/")
+	return name != "fncache" && !strings.HasPrefix(name, "00manifest.") && !strings.HasPrefix(name, "data/") && !strings.HasPrefix(name, "dh/")
 }
 
 func (r *Repo) linkLocked(seq uint64, link func() (touched []string, err error)) error {
@@ -186,7 +198,7 @@ func (r *Repo) refreshLocked() error {
 	}
 	if now.rewrote(st.print) || !r.continues(st) {
 		a, b := st.print.changelog, now.changelog
-		return r.reopenLocked(a.inode != b.inode || a.dev != b.dev)
+		return r.reopenLocked(a.inode != b.inode || a.dev != b.dev || now.wroteAgain(st.print))
 	}
 	// Somebody else may have appended to any filelog.
 	r.epoch = epochs.Add(1)
@@ -204,9 +216,10 @@ func (r *Repo) continues(st *state) (same bool) {
 	return same && err == nil
 }
 
-// reopenLocked opens the logs anew and makes a state of them. replaced tells
-// that the changelog is another file than before.
-func (r *Repo) reopenLocked(replaced bool) error {
+// reopenLocked opens the logs anew and makes a state of them. whole tells that
+// the changelog is another file than before, or the same at the same length: it
+// may hold all that the old one did.
+func (r *Repo) reopenLocked(whole bool) error {
 	seq := uint64(0)
 	old := r.cur.Load()
 	if old != nil {
@@ -223,7 +236,7 @@ func (r *Repo) reopenLocked(replaced bool) error {
 	oldCl, oldMf := r.changelog, r.manifest
 	r.changelog, r.manifest, r.branches, r.fncache = cl, mf, nil, nil
 	r.epoch = epochs.Add(1)
-	if !replaced || !old.isPrefixOf(cl, mf) {
+	if !whole || !old.isPrefixOf(cl, mf) {
 		r.rewrites = r.epoch
 	}
 	if oldCl != nil {
@@ -234,7 +247,7 @@ func (r *Repo) reopenLocked(replaced bool) error {
 
 // isPrefixOf tells whether two logs begin with what s holds. They do if somebody
 // else made the first revision, or split an inline log: that is another file, but
-// no revision changed its number.
+// no revision changed its number. They do too if what was there was written again.
 func (s *state) isPrefixOf(cl, mf *revlog.Log) (is bool) {
 	err := vfs.Guard(func() {
 		n := s.changelog.Len()

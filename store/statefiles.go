@@ -36,7 +36,15 @@ func (p filePrint) sameFile(now filePrint) bool {
 func (f fingerprint) rewrote(old fingerprint) bool {
 	a, b := old.changelog, f.changelog
 	return b.size < a.size || b.inode != a.inode || b.dev != a.dev ||
-		(b.size == a.size && b.mtime != a.mtime)
+		f.wroteAgain(old)
+}
+
+// wroteAgain tells whether the changelog is the old file, as long as it was, and
+// was written to: by who made sure that what stood there gets to the disk, or by
+// who took changesets away and added others.
+func (f fingerprint) wroteAgain(old fingerprint) bool {
+	a, b := old.changelog, f.changelog
+	return b.inode == a.inode && b.dev == a.dev && b.size == a.size && b.mtime != a.mtime
 }
 
 func readFingerprint(fsys vfs.FS, reqs Requirements) (fp fingerprint, err error) {
