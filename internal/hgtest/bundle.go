@@ -279,3 +279,27 @@ func reason(p *Part) string {
 	params, _ := p.Param("params")
 	return strings.TrimSpace(kind + " " + strings.ReplaceAll(params, "\x00", " "))
 }
+
+// ChangelogNodes returns the changesets of a changegroup of version 02, in its
+// order.
+func ChangelogNodes(changegroup []byte) ([]hg.Node, error) {
+	var nodes []hg.Node
+	r := bytes.NewReader(changegroup)
+	for {
+		var size uint32
+		if err := binary.Read(r, binary.BigEndian, &size); err != nil {
+			return nil, err
+		}
+		if size == 0 {
+			return nodes, nil
+		}
+		if int64(size) > int64(r.Len())+4 || size < 4+hg.NodeLen {
+			return nil, fmt.Errorf("chunk of %d bytes with %d left", size, r.Len())
+		}
+		chunk := make([]byte, size-4)
+		if _, err := io.ReadFull(r, chunk); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, hg.Node(chunk[:hg.NodeLen]))
+	}
+}
