@@ -292,9 +292,9 @@ func (c *serveCmd) openRegistry(ctx context.Context, conf *loaded, configs *conf
 }
 
 // connect connects to etcd, and joins the embedded one if no other is named.
-// leave ends that.
+// leave ends both.
 func (c *serveCmd) connect(ctx context.Context, v config.Vcsd, node string, log *slog.Logger) (client *refs.Client, leave func() error, err error) {
-	endpoints, leave := c.Etcd, func() error { return nil }
+	endpoints, part := c.Etcd, func() error { return nil }
 	if len(endpoints) == 0 {
 		endpoints = v.Etcd
 	}
@@ -310,18 +310,18 @@ func (c *serveCmd) connect(ctx context.Context, v config.Vcsd, node string, log 
 		if err != nil {
 			return nil, nil, fmt.Errorf("state directory %s: %w", dir, err)
 		}
-		endpoints, leave = []string{member.Endpoint()}, member.Close
+		endpoints, part = []string{member.Endpoint()}, member.Close
 	}
 	tlsConf, err := clientTLS(v)
 	if err != nil {
-		return nil, nil, errors.Join(err, leave())
+		return nil, nil, errors.Join(err, part())
 	}
 	client, err = refs.Dial(ctx, refs.Server{Endpoints: endpoints, TLS: tlsConf}, refsOptions(v, node, log))
 	if err != nil {
-		return nil, nil, errors.Join(err, leave())
+		return nil, nil, errors.Join(err, part())
 	}
 	tellUnreachable(ctx, client, endpoints, log)
-	return client, func() error { return errors.Join(client.Close(), leave()) }, nil
+	return client, func() error { return errors.Join(client.Close(), part()) }, nil
 }
 
 // refsOptions lets no request to etcd take longer than a push may.
