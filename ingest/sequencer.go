@@ -240,7 +240,7 @@ func (p *Pipeline) decideBatch(view *store.View, tip refs.Tip, batch []*readyPus
 			// What it refers to may be gone.
 			r.err = raced("revisions were removed")
 		} else {
-			r.decision, r.err = decide(b.pending, r.staged, policy)
+			r.decision, r.err = decide(b.pending, proven(r.staged), policy)
 		}
 		if r.err != nil {
 			refused = append(refused, r)
@@ -342,16 +342,9 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 				show()
 			}
 		}
-		touched, err := p.journal.Apply(rec, p.fs, o)
-		if err != nil {
-			p.checkpoint.touch(touched)
-			return nil, err
-		}
-		p.checkpoint.note(id, touched)
-		if err := p.noteMarkers(id); err != nil {
-			return nil, err
-		}
-		return filelogs, p.writeLinked(id)
+		return filelogs, inOrder(
+			func() error { return p.apply(rec, id, o) },
+			func() error { return p.writeLinked(id) })
 	})
 	if err == nil {
 		return nil
@@ -363,6 +356,17 @@ func (p *Pipeline) link(rec *journal.Record, digest journal.Digest, filelogs []s
 	}
 	p.log.Error("record not linked", "seq", rec.Seq, "error", err)
 	return err
+}
+
+// apply writes a record to the store.
+func (p *Pipeline) apply(rec *journal.Record, id journal.ID, o journal.ApplyOptions) error {
+	touched, err := p.journal.Apply(rec, p.fs, o)
+	if err != nil {
+		p.checkpoint.touch(touched)
+		return err
+	}
+	p.checkpoint.note(id, touched)
+	return p.noteMarkers(id)
 }
 
 // exclusive shows readers what f links, once it is done.

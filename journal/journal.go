@@ -190,7 +190,7 @@ func (j *Journal) writeTemp(tmp string, b []byte) (err error) {
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return err
 	}
-	return j.synced(tmp, f.Sync())
+	return j.synced(tmp, durable(f))
 }
 
 func removeIfThere(fsys vfs.FS, name string) error {

@@ -44,20 +44,39 @@ func Vcsd(t testing.TB) string {
 		t.Fatal("hgtest.Vcsd needs hgtest.Main in TestMain")
 	}
 	path := filepath.Join(built.dir, "vcsd")
-	root := moduleRoot(t)
-	built.once.Do(func() {
-		args := []string{"build", "-o", path}
-		if raceEnabled {
-			args = append(args, "-race")
-		}
-		cmd := exec.Command("go", append(args, "./cmd/vcsd")...)
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("build vcsd: %w\n%s", err, out)
-		}
-	})
+	built.once.Do(func() { built.err = build(t, path) })
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
 	return path
+}
+
+// VcsdWith builds the command with a build tag, and returns its path.
+func VcsdWith(t testing.TB, tag string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vcsd")
+	if err := build(t, path, "-tags", tag); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func build(t testing.TB, path string, flags ...string) error {
+	out, err := Go(t, append(append([]string{"build", "-o", path}, flags...), "./cmd/vcsd")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build vcsd: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Go returns a go command in the module's directory: build or test, which uses
+// the race detector if the tests do.
+func Go(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	if raceEnabled {
+		args = append([]string{args[0], "-race"}, args[1:]...)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = moduleRoot(t)
+	return cmd
 }
