@@ -22,6 +22,7 @@ func (b *bench) save() error {
 	files := map[string]func(io.Writer) error{
 		"results.json": func(w io.Writer) error { return report.JSON(w, m, b.results) },
 		"results.csv":  func(w io.Writer) error { return report.CSV(w, b.results) },
+		"ratios.md":    func(w io.Writer) error { return report.Ratios(w, nameVcsd, b.results) },
 		"table.md":     func(w io.Writer) error { return b.markdown(w, m) },
 	}
 	for name, p := range b.plots() {

@@ -55,6 +55,20 @@ func TestTable(t *testing.T) {
 	}
 }
 
+func TestRatios(t *testing.T) {
+	var b strings.Builder
+	rounds := []Result{
+		{Scenario: "pull", History: "1k", Server: "vcsd", Wall: []float64{1, 2, 4}, CPU: []float64{1, 1, 1}},
+		{Scenario: "pull", History: "1k", Server: "hg", Wall: []float64{3, 4, 20}, CPU: []float64{0.5, 0.5, 0.5}},
+	}
+	if err := Ratios(&b, "vcsd", rounds); err != nil {
+		t.Fatal(err)
+	}
+	if want := "| pull | 1k | hg | **3.0 ×** (2.0–5.0) | **0.5 ×** (0.5–0.5) |  |\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("ratios lack %q:\n%s", want, &b)
+	}
+}
+
 func TestCSV(t *testing.T) {
 	var b strings.Builder
 	if err := CSV(&b, some); err != nil {

@@ -36,6 +36,53 @@ func Table(w io.Writer, base string, results []Result) error {
 	return err
 }
 
+// Ratios writes a table of Markdown of how many times base's every other server's
+// results are: the median of the rounds' ratios with their spread, which is from
+// least to most, or between the quartiles of more than ten.
+func Ratios(w io.Writer, base string, results []Result) error {
+	var b strings.Builder
+	b.WriteString("| scenario | history | server | wall | server CPU | peak memory |\n|---|---|---|---|---|---|\n")
+	last := ""
+	for _, r := range results {
+		ref := find(results, r, base)
+		if r.Server == ref.Server || len(ref.Wall) == 0 {
+			continue
+		}
+		title, history := r.Scenario, r.History
+		if last == title+history {
+			title, history = "", ""
+		} else {
+			last = title + history
+		}
+		if len(r.Wall) == 0 {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | | |\n", title, history, r.Server, r.Note)
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", title, history, r.Server,
+			ratios(r.Wall, ref.Wall), ratios(r.CPU, ref.CPU), ratios(r.Peak, ref.Peak))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func ratios(values, base []float64) string {
+	if len(values) == 0 || len(base) == 0 {
+		return ""
+	}
+	if len(values) != len(base) {
+		return Digits(Median(values)/Median(base)) + " ×"
+	}
+	q := make([]float64, len(values))
+	for i := range q {
+		q[i] = values[i] / base[i]
+	}
+	low := 0.0
+	if len(q) > 10 {
+		low = 0.25
+	}
+	return fmt.Sprintf("**%s ×** (%s–%s)", Digits(Median(q)), Digits(Quantile(q, low)), Digits(Quantile(q, 1-low)))
+}
+
 // find returns base's result of the scenario that r is of; r itself if there
 // is none.
 func find(results []Result, r Result, base string) Result {
