@@ -35,7 +35,8 @@ var tower = []struct {
 	{2, []string{"hook/overlay", "journal", "quarantine", "refs", "refs/embedded", "revlog", "wire"}},
 	{2, []string{"hook"}},
 	{3, []string{"store"}},
-	{4, []string{"ingest", "outgoing", "verify"}},
+	{4, []string{"ingest", "outgoing"}},
+	{4, []string{"verify"}},
 	{5, []string{"server"}},
 	{6, []string{"cmd/vcsd"}},
 }

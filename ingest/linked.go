@@ -22,21 +22,30 @@ const appliedFile = vcsdDir + "/applied"
 
 // readLinked returns the last record whose writes the store's files have.
 func (p *Pipeline) readLinked() (journal.ID, error) {
-	linked, _, err := journal.ReadApplied(p.fs, appliedFile)
-	if err != nil {
-		return linked, err
-	}
-	b, err := vfs.ReadFile(p.fs, linkedFile, 4096)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return linked, err
-	}
+	linked, _, err := ReadLinked(p.fs, p.bootID)
 	// What this process linked counts even if it could not be noted there.
-	for _, id := range []journal.ID{parseLinked(string(b), p.bootID), p.checkpoint.noted()} {
-		if id.Seq > linked.Seq {
-			linked = id
-		}
+	if id := p.checkpoint.noted(); err == nil && id.Seq > linked.Seq {
+		linked = id
 	}
-	return linked, nil
+	return linked, err
+}
+
+// ReadLinked returns the last record whose writes the files of a store have, as
+// far as that was noted, and the last one that is durable there. They are zero if
+// there is none. fsys is rooted at .hg; bootID names this run of the machine.
+func ReadLinked(fsys vfs.FS, bootID string) (linked, applied journal.ID, err error) {
+	if applied, _, err = journal.ReadApplied(fsys, appliedFile); err != nil {
+		return linked, applied, err
+	}
+	b, err := vfs.ReadFile(fsys, linkedFile, 4096)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return linked, applied, err
+	}
+	linked = applied
+	if id := parseLinked(string(b), bootID); id.Seq > linked.Seq {
+		linked = id
+	}
+	return linked, applied, nil
 }
 
 // linkedBefore returns the record that the marker names, of whichever run of the

@@ -79,11 +79,14 @@ type Pipeline struct {
 	markersAt *markerFile
 }
 
+// JournalDir is where the journal of a repository is, relative to .hg.
+const JournalDir = "vcsd/journal"
+
 // Where vcsd keeps its own files, relative to .hg.
 const (
 	vcsdDir       = "vcsd"
 	quarantineDir = vcsdDir + "/quarantine"
-	journalDir    = vcsdDir + "/journal"
+	journalDir    = JournalDir
 )
 
 // Recover brings the files of a repository up to the published tip, before

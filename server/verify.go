@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
+	"vcsd/ingest"
+	"vcsd/internal/vfs"
+	"vcsd/refs"
 	"vcsd/verify"
 )
 
@@ -27,17 +31,27 @@ could not be told.`
 }
 
 // Run verifies the repositories.
-func (c *verifyCmd) Run(s *streams) error {
+func (c *verifyCmd) Run(s *streams) (err error) {
 	if c.Sample < 0 {
 		return fmt.Errorf("--sample %d: not a number of revisions", c.Sample)
 	}
-	_, targets, err := c.targets()
+	conf, targets, err := c.targets()
 	if err != nil {
 		return err
 	}
+	bootID, err := ingest.BootID()
+	if err != nil {
+		return err
+	}
+	client, leave, err := c.reach(s, conf)
+	if err != nil {
+		fmt.Fprintf(s.stderr, "note: not compared with the coordination service: %v\n", err)
+	} else {
+		defer func() { err = errors.Join(err, leave()) }()
+	}
 	code := 0
 	for _, t := range targets {
-		counts, err := c.verify(s, t)
+		counts, err := c.verify(s, t, client, bootID)
 		switch {
 		case err != nil:
 			code = aborted
@@ -52,15 +66,44 @@ func (c *verifyCmd) Run(s *streams) error {
 	return nil
 }
 
+// reach connects to the coordination service, if there is one: nothing is made.
+func (c *verifyCmd) reach(s *streams, conf *loaded) (*refs.Client, func() error, error) {
+	serve := c.serve()
+	if len(c.Etcd) == 0 && len(conf.vcsd.Etcd) == 0 {
+		dir, err := serve.stateDir(conf.vcsd.State)
+		if err != nil {
+			return nil, nil, err
+		}
+		fsys := vfs.NewOS(dir)
+		if there, err := vfs.Exists(fsys, "etcd"); err != nil || !there {
+			return nil, nil, errors.Join(err, fmt.Errorf("there is none in %s", dir))
+		}
+		if err := checkOwner(fsys, "etcd"); err != nil {
+			return nil, nil, err
+		}
+	}
+	return serve.connect(s.ctx, conf.vcsd, "verify", s.warnings())
+}
+
+// refs adds to o where a repository's refs are, if it has any.
+func (t *target) refs(o *verify.Options, client *refs.Client) error {
+	id, ok, err := readID(t.fs())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ok || client == nil {
+		return nil
+	}
+	o.Refs, o.RepoID = client, id
+	return err
+}
+
 // verify verifies one repository.
-func (c *verifyCmd) verify(s *streams, t target) (verify.Counts, error) {
+func (c *verifyCmd) verify(s *streams, t target, client *refs.Client, bootID string) (verify.Counts, error) {
 	var werr error
 	print := func(w io.Writer, line string) {
 		_, err := fmt.Fprintf(w, "%s%s\n", t.prefix(), line)
 		werr = errors.Join(werr, err)
 	}
-	counts, err := verify.Run(s.ctx, t.fs(), verify.Options{
-		Sample: c.Sample, Seed: c.Seed,
+	o := verify.Options{
+		Sample: c.Sample, Seed: c.Seed, BootID: bootID,
 		Report: func(f verify.Finding) {
 			if c.JSON {
 				b, err := json.Marshal(jsonFinding(t, f))
@@ -74,7 +117,11 @@ func (c *verifyCmd) verify(s *streams, t target) (verify.Counts, error) {
 		Progress: func(p verify.Progress) {
 			fmt.Fprintf(s.stderr, "%schecking %s: %d of %d (%.0f/s)\n", t.prefix(), p.Stage, p.Done, p.Total, p.Rate)
 		},
-	})
+	}
+	if err := t.refs(&o, client); err != nil {
+		return verify.Counts{}, err
+	}
+	counts, err := verify.Run(s.ctx, t.fs(), o)
 	if err = errors.Join(err, werr); err != nil {
 		return counts, err
 	}

@@ -89,6 +89,7 @@ func damages() []damage {
 		damage{"marker cut", "obsolete", edit("store/obsstore", func(b []byte) []byte { return b[:len(b)-3] }), "store/obsstore", ""},
 		damage{"markers of another version", "obsolete", edit("store/obsstore", func(b []byte) []byte { b[0] = 9; return b }), "store/obsstore", ""},
 		damage{"copy source gone", "renames", remove("store/data/a2.i"), "store/data/a2.i", ""},
+		damage{"branch cache", "branches", lieInCache, "cache/rbc-revs-v1", "remove the file: it is made anew"},
 		damage{"transaction", "zstd", func(t *testing.T, hgDir string) {
 			if err := os.WriteFile(filepath.Join(hgDir, "store/journal"), nil, 0o644); err != nil {
 				t.Fatal(err)
@@ -97,9 +98,15 @@ func damages() []damage {
 	)
 }
 
+// lieInCache makes hg write its cache of branches, and changes one in it.
+func lieInCache(t *testing.T, hgDir string) {
+	hgtest.New(t).In(filepath.Dir(hgDir)).Run("debugupdatecaches")
+	edit("cache/rbc-revs-v1", func(b []byte) []byte { b[7] ^= 1; return b })(t, hgDir)
+}
+
 // flips changes one byte at places all over a file.
 func flips(file string) (all []damage) {
-	const places = 9
+	const places = 6
 	for i := range places {
 		all = append(all, damage{name: fmt.Sprintf("flip %d", i), repo: "zstd", do: edit(file, func(b []byte) []byte {
 			b[(len(b)-1)*i/(places-1)] ^= 0x15

@@ -17,14 +17,15 @@ type names struct {
 	max    int    // entries
 
 	ids   map[string]uint32
-	paths []path // by id
+	paths []tracked // by id
 	// listed are the paths that changesets say they changed: id << 32 | rev.
 	// Sorted by sort.
 	listed []uint64
 	named  map[fileRev]hg.Rev // the first manifest that names it
 }
 
-type path struct {
+// tracked is a path of the span.
+type tracked struct {
 	name string
 	hash uint32
 	gone bool // of another span, or its log can't be read
@@ -60,7 +61,7 @@ func (n *names) id(name []byte) (id uint32, ok bool) {
 		return 0, false
 	}
 	id = uint32(len(n.paths))
-	n.paths = append(n.paths, path{name: string(name), hash: n.hash(name)})
+	n.paths = append(n.paths, tracked{name: string(name), hash: n.hash(name)})
 	n.ids[n.paths[id].name] = id
 	return id, true
 }

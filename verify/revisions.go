@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"fmt"
+
 	"vcsd/hg"
 	"vcsd/revlog"
 	"vcsd/store"
@@ -45,6 +47,10 @@ func (v *verifier) walkChangelog(n *names, first bool) error {
 	}
 	rd := snap.Reader(0)
 	revs := v.pick(v.changelog.radix, v.n)
+	branches, err := v.readBranches()
+	if err != nil {
+		return err
+	}
 	for i, r := range revs {
 		if err := v.step("changesets", i, len(revs)); err != nil {
 			return err
@@ -56,6 +62,7 @@ func (v *verifier) walkChangelog(n *names, first bool) error {
 		if first {
 			v.counts.Changesets++
 			v.checkManifestOf(r, c)
+			v.checkBranch(branches, r, c)
 		}
 		for _, f := range c.Files() {
 			n.list(f, r)
@@ -92,6 +99,36 @@ func (v *verifier) changeset(rd *revlog.Reader, r hg.Rev, first bool) (c store.C
 		v.badChangesets = true
 	}
 	return c, ok
+}
+
+// The files of the cache of branches; see store.RevBranches.
+const (
+	branchNamesName = "cache/rbc-names-v1"
+	branchRevsName  = "cache/rbc-revs-v1"
+)
+
+// readBranches reads the cache of each changeset's branch, which vcsd and hg
+// believe.
+func (v *verifier) readBranches() (*store.RevBranches, error) {
+	// Records point to names, so those are read last.
+	revs, err := v.readWhole(branchRevsName)
+	if err != nil {
+		return nil, err
+	}
+	names, err := v.readWhole(branchNamesName)
+	return store.ParseRevBranches(names, revs), err
+}
+
+// checkBranch compares what the cache says of a changeset with the changeset.
+func (v *verifier) checkBranch(cache *store.RevBranches, r hg.Rev, c store.Changeset) {
+	node := v.changelog.snap.Node(r)
+	name, closes, ok := cache.Branch(r, node)
+	if ok && (name != c.Branch() || closes != c.Closes()) {
+		v.report(Finding{
+			File: branchRevsName, Rev: r, Node: node, Remedy: remedyCache,
+			Problem: fmt.Sprintf("it has branch %q, closed %v; the changeset has %q, %v", name, closes, c.Branch(), c.Closes()),
+		})
+	}
 }
 
 // checkManifestOf looks for the manifest of a changeset.

@@ -12,6 +12,7 @@ import (
 
 	"vcsd/hg"
 	"vcsd/internal/vfs"
+	"vcsd/refs"
 	"vcsd/revlog"
 	"vcsd/store"
 )
@@ -32,6 +33,13 @@ type Options struct {
 	// MaxNames is how many file revisions may be held by name, at some 60 bytes
 	// each. 0 means 4 million.
 	MaxNames int
+	// Refs is the coordination service, to which the repository is known as
+	// RepoID. nil means that it is left out.
+	Refs   Refs
+	RepoID refs.RepoID
+	// BootID names this run of the machine; see ingest.BootID. Without it the
+	// journal is compared up to the checkpoint.
+	BootID string
 }
 
 // Progress tells how far a stage is.
@@ -135,7 +143,7 @@ func (v *verifier) run() error {
 	}
 	defer v.close()
 	for _, step := range []func() error{
-		v.openListing, v.checkRevisions, func() error { return v.checkSmall(small) }, v.checkUnchanged,
+		v.openListing, v.checkRevisions, func() error { return v.checkSmall(small) }, v.checkJournal, v.checkUnchanged,
 	} {
 		if err := step(); err != nil {
 			return err
