@@ -16,7 +16,7 @@ import (
 type manifestWalk struct {
 	sel   *selection
 	mf    *revlog.Snapshot
-	read  *revlog.Reader
+	texts lanes             // of mf
 	revs  []hg.Rev          // manifests to send, ascending
 	link  map[hg.Rev]hg.Rev // of revs: the first changeset that names each
 	files map[string]links
@@ -26,7 +26,7 @@ func newManifestWalk(ctx context.Context, sel *selection) (*manifestWalk, error)
 	m := &manifestWalk{
 		sel: sel, mf: sel.view.Manifest(), link: make(map[hg.Rev]hg.Rev), files: make(map[string]links),
 	}
-	m.read = m.mf.Reader(0)
+	m.texts.s = m.mf
 	if err := m.findManifests(ctx); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (m *manifestWalk) findFiles(r hg.Rev) error {
 		m.need(string(e.Path), e.Node, m.link[r])
 		return nil
 	}
-	text, err := m.read.Text(r)
+	text, err := m.texts.text(r)
 	if err != nil {
 		return err
 	}
