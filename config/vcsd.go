@@ -28,6 +28,7 @@ type Vcsd struct {
 
 	PublishWait  time.Duration // how long a push waits for its turn
 	LockWait     time.Duration // how long for a local hg
+	DrainDelay   time.Duration // how long connections are accepted after SIGTERM, default 0
 	DrainTimeout time.Duration // how long requests in flight get at the end, default 30 s
 
 	// Limits.
@@ -77,6 +78,7 @@ func (c *Config) Vcsd() (Vcsd, error) {
 		OutcomeTTL:      r.duration(24*time.Hour, "outcome-ttl"),
 		PublishWait:     r.duration(0, "publish-wait"),
 		LockWait:        r.duration(0, "lock-wait"),
+		DrainDelay:      r.duration(0, "drain-delay"),
 		DrainTimeout:    r.duration(30*time.Second, "drain-timeout"),
 		MaxPushBytes:    r.bytes(0, "max-push-bytes"),
 		MaxTextBytes:    r.bytes(0, "max-text-bytes"),

@@ -52,7 +52,7 @@ type serveCmd struct {
 	Verbose  bool   `short:"v" help:"Write what happens to the error log, not errors alone."`
 	Daemon   bool   `short:"d" hidden:""` // refused
 
-	drainTimeout time.Duration // how long requests in flight get at the end
+	drain drain
 
 	// Flags of hg serve that change nothing here.
 	Templates string `short:"t" hidden:""`
@@ -121,7 +121,7 @@ func (c *serveCmd) Run(s *streams) (err error) {
 		}
 		defer func() { err = errors.Join(err, admin.Close()) }()
 	}
-	c.drainTimeout = conf.vcsd.DrainTimeout
+	c.drain = drain{delay: conf.vcsd.DrainDelay, timeout: conf.vcsd.DrainTimeout}
 	return c.listen(s, h, &web, &conf.devel, logs)
 }
 
@@ -396,13 +396,9 @@ func defaultStateDir(limit int64) (string, error) {
 // listen opens the port and serves until the context ends, then lets what is
 // in flight finish.
 func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, devel *config.Devel, logs *logs) error {
-	network := "tcp4"
-	if web.IPv6 {
-		network = "tcp"
-	}
-	l, err := net.Listen(network, net.JoinHostPort(web.Address, strconv.Itoa(web.Port)))
+	l, err := open(web)
 	if err != nil {
-		return listenError(web, err)
+		return err
 	}
 	scheme := "http"
 	if web.Certificate != "" {
@@ -422,26 +418,25 @@ func (c *serveCmd) listen(s *streams, h *handler, web *config.Web, devel *config
 		Handler: wire.Linger(h.ids.located(logs.access.logged(h.routes())), wire.Limits{}), MaxHeaderBytes: wire.MaxHeaderBytes, ConnContext: wire.ConnContext,
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logs.log.Handler(), slog.LevelWarn),
 	}
-	return h.serveUntilDone(s.ctx, srv, wire.ReasonListener(l), c.drainTimeout)
+	return h.serveUntilDone(s.ctx, srv, wire.ReasonListener(l), c.drain)
 }
 
-func (h *handler) serveUntilDone(ctx context.Context, srv *http.Server, l net.Listener, drain time.Duration) error {
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+// open returns the socket to serve at: the one that a supervisor handed over, or a
+// new one.
+func open(web *config.Web) (net.Listener, error) {
+	l, err := inherited()
+	if l != nil || err != nil {
+		return l, err
 	}
-	h.registry.admit.drain()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	err := srv.Shutdown(end)
-	if errors.Is(err, context.DeadlineExceeded) {
-		h.log.Warn("requests were cut at the end", "after", drain)
-		return srv.Close()
+	network := "tcp4"
+	if web.IPv6 {
+		network = "tcp"
 	}
-	return err
+	l, err = net.Listen(network, net.JoinHostPort(web.Address, strconv.Itoa(web.Port)))
+	if err != nil {
+		return nil, listenError(web, err)
+	}
+	return l, nil
 }
 
 // listenError tells why there is no server in the words of hg, which has the

@@ -57,6 +57,13 @@ func NewClient(t testing.TB, repoURL string) *Client {
 	return &Client{URL: repoURL, t: t, http: &http.Client{Transport: transport, Timeout: requestTime}}
 }
 
+// OneShot returns c with a connection for each request.
+func (c *Client) OneShot() *Client {
+	d := *c
+	d.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, Timeout: requestTime}
+	return &d
+}
+
 // CloseIdle ends the connections that no request uses.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
 

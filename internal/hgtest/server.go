@@ -41,6 +41,8 @@ type ServerOptions struct {
 	// MaxFileBytes limits the size of the files that the server may write; 0
 	// is no limit.
 	MaxFileBytes int64
+	// Files are handed over as file descriptors from 3 on.
+	Files []*os.File
 	// Wrap is a program with arguments that starts the server's command line,
 	// which is appended to it, in its own place.
 	Wrap []string
@@ -195,6 +197,7 @@ func (s *Server) command() *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.Root
 	cmd.Env = append(Env(s.home, rc), s.o.Env...)
+	cmd.ExtraFiles = s.o.Files
 	return cmd
 }
 
@@ -240,6 +243,15 @@ func (s *Server) Signal(sig syscall.Signal) error {
 		return os.ErrProcessDone
 	}
 	return s.cmd.Process.Signal(sig)
+}
+
+// Wait waits for a server to end by itself, and returns how it did.
+func (s *Server) Wait() error {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	<-ended
+	return s.err
 }
 
 // PID returns the process id of the running server.
