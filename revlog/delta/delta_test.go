@@ -164,3 +164,14 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+func TestFullHeader(t *testing.T) {
+	for textLen, want := range map[int]string{
+		0: "",
+		5: "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05",
+	} {
+		if got := AppendFullHeader(nil, textLen); string(got) != want {
+			t.Errorf("before a text of %d bytes: %q, want %q", textLen, got, want)
+		}
+	}
+}

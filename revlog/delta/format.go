@@ -136,8 +136,13 @@ func Replace(baseLen int, text []byte) []byte {
 func Full(text []byte) []byte { return Replace(0, text) }
 
 // AppendFullHeader appends what a delta from the empty text to one of textLen
-// bytes has before the text.
-func AppendFullHeader(dst []byte, textLen int) []byte { return appendHeader(dst, 0, 0, textLen) }
+// bytes has before the text: nothing, as in hg, where that is empty too.
+func AppendFullHeader(dst []byte, textLen int) []byte {
+	if textLen == 0 {
+		return dst
+	}
+	return appendHeader(dst, 0, 0, textLen)
+}
 
 // IsReplace reports whether delta is one fragment that replaces a base of
 // baseLen bytes as a whole, and returns the text that it holds. Such a delta
