@@ -77,6 +77,9 @@ func getBundle(ctx context.Context, c *call, s *Stream) error {
 			return err
 		}
 	}
+	if args.Stream {
+		s.Uncompressed() // as in hg: the chunks of the store are compressed
+	}
 	err = c.getBundle(ctx, args, s)
 	if err == nil || s.started || !args.Bundle2 {
 		return err

@@ -157,6 +157,20 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
+// The files of a store are sent as they are: their chunks are compressed.
+func TestStreamOfFilesIsUncompressed(t *testing.T) {
+	repo := &fakeRepo{heads: nodes("aa"), getBundle: func(_ GetBundleArgs, s *Stream) error {
+		_, err := s.Write([]byte("files"))
+		return err
+	}}
+	s := serveRepo(t, repo, testFeatures())
+	a := s.do(t, "GET", bundle2Query+"&cg=0&stream=1", http.Header{"X-HgProto-1": {allEngines}}, nil)
+	<-s.errs
+	if want := "\x04nonefiles"; a.contentType != mediaType2 || string(a.body) != want {
+		t.Errorf("answer %v, want %s with %q", a, mediaType2, want)
+	}
+}
+
 func TestGetBundleErrors(t *testing.T) {
 	no := &hg.Abort{Message: "no", Hint: "hint"}
 	tests := []struct {
