@@ -44,7 +44,7 @@ var tower = []struct {
 // forTests are packages that only tests and measurements import; they may import
 // any other.
 var forTests = []string{
-	"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/broken", "e2e/differential", "e2e/killsweep", "e2e/linear",
+	"internal/hgtest", "internal/powerdisk", "internal/vfs/errfs", "refs/refstest", "e2e", "e2e/broken", "e2e/differential", "e2e/killsweep", "e2e/linear", "e2e/trouble",
 	"bench", "bench/history", "bench/kernel", "bench/report",
 }
 

@@ -128,8 +128,13 @@ const requestTime = 3 * time.Second
 
 // retry calls f, which must be idempotent, until etcd answers or ctx ends.
 func (c *Client) retry(ctx context.Context, f func(context.Context) error) error {
+	return c.retryMany(ctx, 1, f)
+}
+
+// retryMany is retry for an f that makes several requests, one after the other.
+func (c *Client) retryMany(ctx context.Context, requests int, f func(context.Context) error) error {
 	for n := 0; ; n++ {
-		rctx, cancel := context.WithTimeout(ctx, requestTime)
+		rctx, cancel := context.WithTimeout(ctx, time.Duration(requests)*requestTime)
 		err := f(rctx)
 		cancel()
 		switch {

@@ -37,11 +37,12 @@ func Dial(ctx context.Context, s Server, o Options) (*Client, error) {
 		Password:             s.Password,
 		Logger:               zap.NewNop(),
 		DialKeepAliveTime:    10 * time.Second,
-		DialKeepAliveTimeout: 3 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			// An embedded etcd is back within half a second.
-			Backoff:           grpcbackoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-			MinConnectTimeout: time.Second,
+			Backoff: grpcbackoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			// A connection stands after three ways: to a slow etcd that takes seconds.
+			MinConnectTimeout: 10 * time.Second,
 		})},
 	})
 	if err != nil {

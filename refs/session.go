@@ -19,7 +19,7 @@ import (
 type session struct {
 	id     leaseID       // constant
 	token  string        // constant; value of the locks
-	keyRev int64         // constant; revision of the session key
+	keyRev int64         // constant once make is done; revision of the session key
 	ttl    time.Duration // constant; as granted
 
 	// live ends when the session is lost; its cause says why.
@@ -39,6 +39,13 @@ func (s *session) expired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live.Err() != nil || !time.Now().Before(s.until)
+}
+
+// left returns how long s lives without another heartbeat.
+func (s *session) left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.until)
 }
 
 func (s *session) usable() bool {
@@ -75,6 +82,9 @@ type sessions struct {
 	cur  *session   // guarded by mu
 	made int        // guarded by mu
 	lost int        // guarded by mu
+	// patience is how long a heartbeat waits for its answer; guarded by mu. It
+	// grows with the time that etcd takes.
+	patience time.Duration
 }
 
 func newSessions(c *Client) *sessions {
@@ -121,7 +131,7 @@ func (p *sessions) get(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	var s *session
-	err := p.c.retry(ctx, func(ctx context.Context) (err error) {
+	err := p.c.retryMany(ctx, 2, func(ctx context.Context) (err error) {
 		s, err = p.make(ctx)
 		if errors.Is(err, errNoSession) {
 			err = fmt.Errorf("new lease: %v", err) // expired already: once more
@@ -137,24 +147,32 @@ func (p *sessions) get(ctx context.Context) (*session, error) {
 // make grants a lease and puts the session key, which Publish compares.
 func (p *sessions) make(ctx context.Context) (*session, error) {
 	sent := time.Now()
-	id, ttl, err := p.c.kv.grant(ctx, p.c.o.TTL)
+	gctx, cancel := context.WithTimeout(ctx, requestTime)
+	id, ttl, err := p.c.kv.grant(gctx, p.c.o.TTL)
+	cancel()
 	if err != nil {
 		return nil, err
 	}
+	took := time.Since(sent)
+	p.answered(ttl, took)
 	p.mu.Lock()
 	p.made++
 	token := fmt.Sprintf("%s.%d", p.c.id, p.made)
 	p.mu.Unlock()
+	s := &session{id: id, token: token, ttl: ttl, until: sent.Add(ttl), refs: 1, stop: make(chan struct{})}
+	s.live, s.lose = context.WithCancelCause(context.Background())
+	// Its key may take as long as the grant took: it is kept alive meanwhile.
+	if !p.c.spawn(func() { p.keep(s, max(0, min(ttl/3-took, s.left()-p.patienceFor(ttl)))) }) {
+		return nil, &refusedError{ErrClosed}
+	}
 	put := op{kind: opPut, key: p.c.keys.session(token), value: []byte(p.c.o.Node), lease: id}
 	res, err := p.c.kv.txn(ctx, txn{name: "session", then: []op{put}})
 	if err != nil {
+		p.retire(s)
+		p.unref(s)
 		return nil, err
 	}
-	s := &session{id: id, token: token, keyRev: res.rev, ttl: ttl, until: sent.Add(ttl), refs: 1, stop: make(chan struct{})}
-	s.live, s.lose = context.WithCancelCause(context.Background())
-	if !p.c.spawn(func() { p.keep(s) }) {
-		return nil, &refusedError{ErrClosed}
-	}
+	s.keyRev = res.rev
 	p.mu.Lock()
 	p.cur = s
 	p.mu.Unlock()
@@ -162,12 +180,13 @@ func (p *sessions) make(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// keep sends heartbeats until s ends, and gives the lease up then.
-func (p *sessions) keep(s *session) {
-	pause := s.ttl / 3
+// keep sends heartbeats until s ends, the first one after a pause, and gives the
+// lease up then.
+func (p *sessions) keep(s *session, pause time.Duration) {
 	for p.rest(s, pause) {
 		err := p.beat(s)
-		pause = s.ttl / 3
+		// The next answer has to come in time, too.
+		pause = max(0, min(s.ttl/3, s.left()-p.patienceFor(s.ttl)))
 		switch {
 		case errors.Is(err, errNoSession):
 			p.drop(s, err)
@@ -187,10 +206,7 @@ func (p *sessions) keep(s *session) {
 // rest waits for the next heartbeat, or until s would be lost; false once s
 // or the Client has ended.
 func (p *sessions) rest(s *session, pause time.Duration) bool {
-	s.mu.Lock()
-	left := time.Until(s.until)
-	s.mu.Unlock()
-	t := time.NewTimer(min(pause, left))
+	t := time.NewTimer(min(pause, s.left()))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -208,8 +224,7 @@ func (p *sessions) beat(s *session) error {
 	until := s.until
 	s.mu.Unlock()
 	sent := time.Now()
-	// A request that is swallowed must leave time for others.
-	limit := sent.Add(s.ttl / 6)
+	limit := sent.Add(p.patienceFor(s.ttl))
 	if until.Before(limit) {
 		limit = until
 	}
@@ -217,8 +232,12 @@ func (p *sessions) beat(s *session) error {
 	defer cancel()
 	ttl, err := p.c.kv.keepAlive(ctx, s.id)
 	if err != nil {
+		if ctx.Err() != nil {
+			p.answered(s.ttl, time.Since(sent)) // not yet, but it may have been about to
+		}
 		return err
 	}
+	p.answered(s.ttl, time.Since(sent))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// An answer that came too late doesn't bring s back: its loss may have
@@ -227,6 +246,21 @@ func (p *sessions) beat(s *session) error {
 		s.until = sent.Add(ttl)
 	}
 	return nil
+}
+
+// answered takes note of how long etcd took. A heartbeat waits for twice that: one
+// that is swallowed must leave time for others, one that is slow must not be taken
+// for swallowed.
+func (p *sessions) answered(ttl, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.patience = min(max(ttl/6, 2*took), ttl/2)
+}
+
+func (p *sessions) patienceFor(ttl time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(max(ttl/6, p.patience), ttl/2)
 }
 
 // drop ends s because it is lost.

@@ -127,6 +127,9 @@ func readOnlyReason(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return hg.ErrReadOnly
 	}
+	if abort := (*hg.Abort)(nil); errors.As(err, &abort) {
+		return err
+	}
 	return &unavailableError{err}
 }
 

@@ -1,0 +1,6 @@
+//go:build !broken_answer
+
+package refs
+
+// missingMeansDone is false: a publication without an answer is asked for.
+const missingMeansDone = false
