@@ -15,7 +15,8 @@ import (
 
 // A tally counts what was tried.
 type tally struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// Guarded by mu:
 	faults int // injected, or members killed, or sessions ended
 	acked  int // pushes
 	told   int // pushes that got a sentence instead, and were sent again
@@ -26,6 +27,12 @@ func (a *tally) fault() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults++
+}
+
+func (a *tally) found(pushes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known += pushes
 }
 
 func (a *tally) String() string {
@@ -164,9 +171,7 @@ func (b *bed) verify() {
 	b.t.Helper()
 	for i, known := range b.client.Known(b.acked...) {
 		if known {
-			b.tally.mu.Lock()
-			b.tally.known++
-			b.tally.mu.Unlock()
+			b.tally.found(1)
 		} else {
 			b.t.Errorf("acknowledged push %d is lost", i)
 		}

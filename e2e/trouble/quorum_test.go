@@ -66,7 +66,7 @@ func quorum(t *testing.T, a *tally) {
 	late.Stop()
 	b.Stop()
 	b.hg.In("r").Verify()
-	b.tally.known += len(b.acked)
+	b.tally.found(len(b.acked))
 }
 
 // restarted kills etcd again and again while pushes come one after the other.
@@ -165,5 +165,5 @@ func elsewhere(t *testing.T, a *tally) {
 	if n := len(h.In("r").Nodes("all()")); n != 3 {
 		t.Errorf("%d changesets, want 3", n)
 	}
-	a.known++
+	a.found(1)
 }

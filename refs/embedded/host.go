@@ -37,7 +37,7 @@ const (
 // host runs etcd until Close or etcd's failure. The caller has the lock.
 func (m *Member) host() (err error) {
 	start := time.Now()
-	var servers []*grpc.Server
+	var servers grpcServers
 	var closing atomic.Bool
 	if m.o.Cluster == nil {
 		if err := m.makeData(&closing); err != nil {
@@ -48,7 +48,7 @@ func (m *Member) host() (err error) {
 	if err != nil {
 		return err
 	}
-	cfg.ServiceRegister = func(s *grpc.Server) { servers = append(servers, s) }
+	cfg.ServiceRegister = servers.add
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return err
@@ -56,9 +56,7 @@ func (m *Member) host() (err error) {
 	defer func() {
 		m.hosting.Store(false)
 		closing.Store(true)
-		for _, s := range servers {
-			stop(s)
-		}
+		servers.stop()
 		e.Close()
 	}()
 	if err := m.untilReady(e); err != nil {
@@ -93,12 +91,30 @@ func (m *Member) unlessClosed(err error) error {
 	return err
 }
 
-// stop ends a server's connections. Left to itself etcd waits five seconds
-// and more for watches to end.
-func stop(s *grpc.Server) {
-	t := time.AfterFunc(graceTime, s.Stop)
-	defer t.Stop()
-	s.GracefulStop()
+// grpcServers are those of one etcd, which makes them when it is ready: that may
+// be while it is being ended.
+type grpcServers struct {
+	mu  sync.Mutex
+	all []*grpc.Server // guarded by mu
+}
+
+func (g *grpcServers) add(s *grpc.Server) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = append(g.all, s)
+}
+
+// stop ends their connections. Left to itself etcd waits five seconds and more for
+// watches to end.
+func (g *grpcServers) stop() {
+	g.mu.Lock()
+	all := g.all
+	g.mu.Unlock()
+	for _, s := range all {
+		t := time.AfterFunc(graceTime, s.Stop)
+		s.GracefulStop()
+		t.Stop()
+	}
 }
 
 func (m *Member) config(closing *atomic.Bool) (*embed.Config, error) {
