@@ -55,14 +55,16 @@ const silentTime = 5 * time.Second
 // connections are those of a server that are worth waiting for: they have a
 // request, or may be about to send their first.
 type connections struct {
-	mu      sync.Mutex
-	changed chan struct{}            // closed and made anew when one ends; guarded by mu
-	silent  map[net.Conn]*time.Timer // without a request so far; guarded by mu
-	active  map[net.Conn]bool        // guarded by mu
+	ended chan struct{} // has room for one
+
+	mu sync.Mutex
+	// open tells since when a connection has brought no request; zero: it has
+	// one. Guarded by mu.
+	open map[net.Conn]time.Time
 }
 
 func newConnections() *connections {
-	return &connections{changed: make(chan struct{}), silent: make(map[net.Conn]*time.Timer), active: make(map[net.Conn]bool)}
+	return &connections{ended: make(chan struct{}, 1), open: make(map[net.Conn]time.Time)}
 }
 
 // note is for http.Server.ConnState.
@@ -71,49 +73,46 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		c.silent[conn] = time.AfterFunc(silentTime, func() { c.forget(conn) })
+		c.open[conn] = time.Now()
 	case http.StateActive:
-		c.speaksLocked(conn)
-		c.active[conn] = true
+		c.open[conn] = time.Time{}
 	default:
-		c.speaksLocked(conn)
-		delete(c.active, conn)
-		c.wakeLocked()
+		delete(c.open, conn)
+		select {
+		case c.ended <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func (c *connections) speaksLocked(conn net.Conn) {
-	if t := c.silent[conn]; t != nil {
-		t.Stop()
-		delete(c.silent, conn)
-	}
-}
-
-// forget waits no longer for the first request of a connection.
-func (c *connections) forget(conn net.Conn) {
+// busy tells whether there are any, and when to ask again at the latest.
+func (c *connections) busy(now time.Time) (busy bool, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.silent, conn)
-	c.wakeLocked()
-}
-
-func (c *connections) wakeLocked() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+	again = silentTime
+	for _, since := range c.open {
+		left := silentTime
+		if !since.IsZero() {
+			left -= now.Sub(since)
+		}
+		if left > 0 {
+			busy, again = true, min(again, left)
+		}
+	}
+	return busy, again
 }
 
 // wait returns when there are none any more, and true, or after a time.
 func (c *connections) wait(most time.Duration) bool {
 	end := time.After(most)
 	for {
-		c.mu.Lock()
-		n, changed := len(c.silent)+len(c.active), c.changed
-		c.mu.Unlock()
-		if n == 0 {
+		busy, again := c.busy(time.Now())
+		if !busy {
 			return true
 		}
 		select {
-		case <-changed:
+		case <-c.ended:
+		case <-time.After(again):
 		case <-end:
 			return false
 		}
