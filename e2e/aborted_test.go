@@ -109,7 +109,7 @@ func (g *target) refused(t *testing.T, p badPush) error {
 
 // breakOff sends a part of a push and goes away without a word.
 func (g *target) breakOff(p badPush, rng *rand.Rand) error {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	conn, err := g.beginPush(p.heads, len(p.bundle)+1)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,6 @@ func (g *target) breakOff(p badPush, rng *rand.Rand) error {
 	if err := conn.(*net.TCPConn).SetLinger(rng.IntN(2) - 1); err != nil { // a reset, or an end
 		return err
 	}
-	fmt.Fprintf(conn, "POST /r?cmd=unbundle HTTP/1.1\r\nHost: test\r\nX-HgArg-1: heads=%s\r\nContent-Type: application/mercurial-0.1\r\nContent-Length: %d\r\n\r\n", p.heads, len(p.bundle)+1)
 	// A server that has refused by now may have closed the connection.
 	_, _ = conn.Write(p.bundle[:rng.IntN(len(p.bundle)+1)])
 	return nil

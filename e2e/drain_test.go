@@ -18,7 +18,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
-	"vcsd/hg"
 	"vcsd/internal/hgtest"
 	"vcsd/refs/embedded"
 )
@@ -175,12 +174,13 @@ func TestUpgradeOnOneSocket(t *testing.T) {
 	for _, d := range pushers {
 		before += d.count()
 	}
-	for n := before; n < before+2*drainPushers; {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := before; n < before+2*drainPushers; <-tick.C {
 		n = 0
 		for _, d := range pushers {
 			n += d.count()
 		}
-		time.Sleep(time.Millisecond)
 	}
 	cancel()
 	if err := g.Wait(); err != nil {
@@ -250,17 +250,11 @@ func (d *drainer) pushUntilRefused(ctx context.Context, begun chan<- struct{}) e
 }
 
 func (d *drainer) pushNext(ctx context.Context) (hgtest.Reply, error) {
-	var updates []hg.Node
-	if d.last != nil {
-		updates = []hg.Node{d.last.Node()}
-	}
-	if d.pending == nil {
-		// So little that it is sent at once: who is refused while he sends may
-		// see the connection end before he sees the answer.
-		files := map[string]string{d.branch + "/f": fmt.Sprint(len(d.acked))}
-		d.pending = hgtest.NewChangeset(d.last, d.branch, fmt.Sprintf("%s, %d", d.branch, len(d.acked)), files)
-	}
-	return d.site.push(ctx, hgtest.PushParts(updates, hgtest.ChangegroupOf(d.pending))...)
+	// So little that it is sent at once: who is refused while he sends may see the
+	// connection end before he sees the answer.
+	return d.site.push(ctx, d.next(func() map[string]string {
+		return map[string]string{d.branch + "/f": fmt.Sprint(len(d.acked))}
+	})...)
 }
 
 // states is a supervisor that is told states.

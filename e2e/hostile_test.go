@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -372,11 +373,10 @@ func TestClientVanishes(t *testing.T) {
 	next := hgtest.NewChangeset(g.root, "", "next", map[string]string{"f": strings.Repeat("next\n", 100_000)})
 	bundle := hgtest.Bundle2(hgtest.PushParts(nil, hgtest.ChangegroupOf(next))...)
 	for _, part := range []int{0, 10, len(bundle) / 2, len(bundle) - 1} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+		conn, err := g.beginPush(hgtest.Force, len(bundle))
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "POST /r?cmd=unbundle HTTP/1.1\r\nHost: test\r\nX-HgArg-1: heads=%s\r\nContent-Type: application/mercurial-0.1\r\nContent-Length: %d\r\n\r\n", hgtest.Force, len(bundle))
 		if _, err := conn.Write(bundle[:part]); err != nil {
 			t.Fatal(err)
 		}
@@ -396,6 +396,20 @@ func TestClientVanishes(t *testing.T) {
 		g.checkUntouched(t)
 	}
 	g.takesGood(t)
+}
+
+// beginPush sends the head of a push whose body has so many bytes. The caller
+// closes the connection.
+func (s *site) beginPush(heads string, bytes int) (net.Conn, error) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(conn, "POST /r?cmd=unbundle HTTP/1.1\r\nHost: test\r\nX-HgArg-1: heads=%s\r\nContent-Type: application/mercurial-0.1\r\nContent-Length: %d\r\n\r\n", heads, bytes)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // needVcsd keeps a test from stock hg, which answers some of these requests

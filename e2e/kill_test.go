@@ -93,15 +93,9 @@ func (l *line) pushOn(ctx context.Context, s *site) error {
 }
 
 func (l *line) pushOne(ctx context.Context, s *site) (taken bool, err error) {
-	if l.pending == nil {
-		files := map[string]string{"common": fmt.Sprint(l.branch, len(l.acked)), l.branch + "/f": noise(l.rng)}
-		l.pending = hgtest.NewChangeset(l.last, l.branch, fmt.Sprintf("%s, %d", l.branch, len(l.acked)), files)
-	}
-	var updates []hg.Node
-	if l.last != nil {
-		updates = []hg.Node{l.last.Node()}
-	}
-	bundle := hgtest.Bundle2(hgtest.PushParts(updates, hgtest.ChangegroupOf(l.pending))...)
+	bundle := hgtest.Bundle2(l.next(func() map[string]string {
+		return map[string]string{"common": fmt.Sprint(l.branch, len(l.acked)), l.branch + "/f": noise(l.rng)}
+	})...)
 	a, err := s.client.Unbundle(ctx, hgtest.Force, bundle)
 	if err != nil {
 		return false, nil // the server was killed: no answer, so nothing is known
@@ -113,6 +107,19 @@ func (l *line) pushOne(ctx context.Context, s *site) (taken bool, err error) {
 	l.last, l.pending = l.pending, nil
 	l.acked = append(l.acked, l.last.Node())
 	return true, nil
+}
+
+// next returns the push of what is pending, which is made of these files if nothing
+// is.
+func (l *line) next(files func() map[string]string) []hgtest.Part {
+	if l.pending == nil {
+		l.pending = hgtest.NewChangeset(l.last, l.branch, fmt.Sprintf("%s, %d", l.branch, len(l.acked)), files())
+	}
+	var updates []hg.Node
+	if l.last != nil {
+		updates = []hg.Node{l.last.Node()}
+	}
+	return hgtest.PushParts(updates, hgtest.ChangegroupOf(l.pending))
 }
 
 // noise is up to 40 kB of text that no compression makes small, so that some

@@ -77,10 +77,7 @@ func (c *checkpointer) touch(touched *journal.Touched) {
 
 // touchOutside remembers what other programs wrote.
 func (c *checkpointer) touchOutside(touched *journal.Touched) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mergeLocked(touched)
-	c.outside = append(c.outside, touched.Files()...)
+	c.giveBack(touched, touched.Files())
 }
 
 func (c *checkpointer) mergeLocked(touched *journal.Touched) {

@@ -37,26 +37,29 @@ func ReadLinked(fsys vfs.FS, bootID string) (linked, applied journal.ID, err err
 	if applied, _, err = journal.ReadApplied(fsys, appliedFile); err != nil {
 		return linked, applied, err
 	}
-	b, err := vfs.ReadFile(fsys, linkedFile, 4096)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return linked, applied, err
-	}
 	linked = applied
-	if id := parseLinked(string(b), bootID); id.Seq > linked.Seq {
+	marker, err := readMarker(fsys)
+	if id := parseLinked(marker, bootID); id.Seq > linked.Seq {
 		linked = id
 	}
-	return linked, applied, nil
+	return linked, applied, err
+}
+
+// readMarker returns the line of linkedFile; it is empty if there is none.
+func readMarker(fsys vfs.FS) (string, error) {
+	b, err := vfs.ReadFile(fsys, linkedFile, 4096)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(b), err
 }
 
 // linkedBefore returns the record that the marker names, of whichever run of the
 // machine.
 func (p *Pipeline) linkedBefore() (journal.ID, error) {
-	b, err := vfs.ReadFile(p.fs, linkedFile, 4096)
-	if errors.Is(err, fs.ErrNotExist) {
-		return journal.ID{}, nil
-	}
-	boot, _, _ := strings.Cut(string(b), " ")
-	return parseLinked(string(b), boot), err
+	marker, err := readMarker(p.fs)
+	boot, _, _ := strings.Cut(marker, " ")
+	return parseLinked(marker, boot), err
 }
 
 // parseLinked reads a marker of this run of the machine. One that was cut

@@ -42,7 +42,8 @@ type Restored struct {
 //
 // It refuses with an *hg.Abort to take a repository from a process that serves
 // it, and, without force, to replace a tip that is no older record of the same
-// chain, or to choose between records of which one can't be told to be published. Answers to earlier pushes stay lost.
+// chain, or to choose between records of which one can't be told to be published.
+// Answers to earlier pushes stay lost.
 //
 // Order: the tip is published under the store's lock; the store is brought up to
 // it; the head keys follow. It may be repeated after it was cut off.

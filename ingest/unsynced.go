@@ -57,7 +57,8 @@ func (p *Pipeline) lockSync(ctx context.Context) (io.Closer, error) {
 }
 
 // begunSync reports whether a sync was begun that did not come to its end, and
-// which files of other programs it was to sync. The caller holds syncLock.
+// which files of other programs it was to sync. Without syncLock one that is under
+// way looks the same.
 func (p *Pipeline) begunSync() (begun bool, outside []string, err error) {
 	b, err := vfs.ReadFile(p.fs, unsyncedFile, maxUnsyncedBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,12 +1,9 @@
 package ingest
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"vcsd/hg"
-	"vcsd/internal/vfs"
 	"vcsd/journal"
 )
 
@@ -29,12 +26,9 @@ func (e *IncompleteError) Unwrap() []error {
 // started, or if the journal has nothing that is not durable in it. What a process
 // was killed over is whole to readers at any moment.
 func (p *Pipeline) checkWhole(cause error) error {
-	b, err := vfs.ReadFile(p.fs, linkedFile, 4096)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	marker, err := readMarker(p.fs)
+	if err != nil || parseLinked(marker, p.bootID).Seq > 0 {
 		return err
-	}
-	if parseLinked(string(b), p.bootID).Seq > 0 {
-		return nil
 	}
 	applied, _, err := journal.ReadApplied(p.fs, appliedFile)
 	if err != nil {

@@ -54,7 +54,7 @@ func readFingerprint(fsys vfs.FS, reqs Requirements) (fp fingerprint, err error)
 	}{
 		{"store/00changelog.i", &fp.changelog},
 		{phaseRootsName, &fp.phaseRoots},
-		{bookmarksFile(reqs), &fp.bookmarks},
+		{reqs.BookmarksPath(), &fp.bookmarks},
 		{ObsStorePath, &fp.obsStore},
 	} {
 		info, err := fsys.Stat(f.name)
@@ -74,11 +74,11 @@ func printOf(info vfs.Info) filePrint {
 }
 
 // BookmarksPath returns where bookmarks are kept, relative to .hg.
-func (r *Repo) BookmarksPath() string { return bookmarksFile(r.reqs) }
+func (r *Repo) BookmarksPath() string { return r.reqs.BookmarksPath() }
 
-// bookmarksFile returns where bookmarks are kept, relative to .hg.
-func bookmarksFile(reqs Requirements) string {
-	if reqs.BookmarksInStore {
+// BookmarksPath returns where bookmarks are kept, relative to .hg.
+func (r Requirements) BookmarksPath() string {
+	if r.BookmarksInStore {
 		return "store/bookmarks"
 	}
 	return "bookmarks"
@@ -173,7 +173,7 @@ func (r *Repo) ExpectFNCache(missing []string) error {
 // readBookmarks returns the bookmarks that point to changesets there are, as
 // hg does.
 func (r *Repo) readBookmarks(cl *revlog.Snapshot) (map[string]hg.Node, error) {
-	b, err := r.readSmall(bookmarksFile(r.reqs))
+	b, err := r.readSmall(r.BookmarksPath())
 	if err != nil {
 		return nil, err
 	}

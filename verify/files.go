@@ -52,8 +52,7 @@ func trackedName(name string) (string, bool) {
 	return strings.CutSuffix(p, ".i")
 }
 
-// openFile opens a file's log, or reports why it can't be. A missing one is
-// empty.
+// fileLog returns a file's log, which is not open yet. A missing one is empty.
 func (v *verifier) fileLog(name string) *log {
 	index := "store/" + v.enc.Encode("data/"+name+".i")
 	return &log{

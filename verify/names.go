@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 
 	"vcsd/hg"
 )
@@ -124,12 +125,7 @@ func (n *names) firstLister(id uint32) (hg.Rev, bool) {
 // sortedIDs returns the ids of all paths, by name.
 func (n *names) sortedIDs() []uint32 {
 	ids := slices.Collect(maps.Values(n.ids))
-	slices.SortFunc(ids, func(a, b uint32) int {
-		if n.paths[a].name < n.paths[b].name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(ids, func(a, b uint32) int { return strings.Compare(n.paths[a].name, n.paths[b].name) })
 	return ids
 }
 

@@ -23,15 +23,8 @@ type smallFiles struct {
 	bookmarks, phaseRoots []byte
 }
 
-func (v *verifier) bookmarksName() string {
-	if v.reqs.BookmarksInStore {
-		return "store/bookmarks"
-	}
-	return "bookmarks"
-}
-
 func (v *verifier) readSmall() (s smallFiles, err error) {
-	if s.bookmarks, err = v.readWhole(v.bookmarksName()); err != nil {
+	if s.bookmarks, err = v.readWhole(v.reqs.BookmarksPath()); err != nil {
 		return s, err
 	}
 	s.phaseRoots, err = v.readWhole(phaseRootsName)
@@ -94,7 +87,7 @@ func (v *verifier) hasChangeset(n hg.Node) bool {
 }
 
 func (v *verifier) checkBookmarks(b []byte, has hasNode) (found []Finding) {
-	f := Finding{File: v.bookmarksName(), Rev: hg.NullRev, Remedy: remedyMark}
+	f := Finding{File: v.reqs.BookmarksPath(), Rev: hg.NullRev, Remedy: remedyMark}
 	for line := range bytes.Lines(b) {
 		text := strings.TrimSpace(string(line))
 		hexNode, mark, ok := strings.Cut(text, " ")
@@ -162,7 +155,7 @@ func (v *verifier) checkObsStore() error {
 // checkTransaction looks for one that a local hg left behind.
 func (v *verifier) checkTransaction() error {
 	gone, err := v.settle(func() (bool, error) {
-		there, err := vfs.Exists(v.fs, journalName)
+		there, err := store.HasAbandoned(v.fs)
 		return !there, err
 	})
 	if err == nil && !gone {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"hash/maphash"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -221,21 +223,14 @@ func (v *verifier) pick(name string, n int) []hg.Rev {
 		}
 		return all
 	}
-	h := uint64(14695981039346656037)
-	for _, c := range []byte(name) {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	draw := rand.New(rand.NewPCG(v.o.Seed, h))
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	draw := rand.New(rand.NewPCG(v.o.Seed, h.Sum64()))
 	revs := make(map[hg.Rev]struct{}, v.o.Sample)
 	for len(revs) < v.o.Sample {
 		revs[hg.Rev(draw.IntN(n))] = struct{}{}
 	}
-	picked := make([]hg.Rev, 0, len(revs))
-	for r := range revs {
-		picked = append(picked, r)
-	}
-	slices.Sort(picked)
-	return picked
+	return slices.Sorted(maps.Keys(revs))
 }
 
 // progressEvery is how often Progress is called at most.

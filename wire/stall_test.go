@@ -23,26 +23,38 @@ func TestStalledBody(t *testing.T) {
 		{"refused bundle", "POST /?cmd=unbundle&heads=zz HTTP/1.1\r\nContent-Length: 5000\r\n", "abort: malformed data"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			repo := &fakeRepo{readAll: true}
-			s := serve(t, func(*http.Request) *Endpoint {
-				return &Endpoint{Repo: repo, Pusher: repo, Features: testFeatures(), Limits: Limits{StallTime: 20 * time.Millisecond}}
-			})
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := io.WriteString(conn, tt.head+"Host: h\r\n\r\nHG10UN and no more"); err != nil {
-				t.Fatal(err)
-			}
-			answer, err := io.ReadAll(conn)
-			if err != nil || !strings.Contains(string(answer), tt.want) {
-				t.Errorf("got %q, %v, want %q", answer, err, tt.want)
-			}
-			if err := <-s.errs; err == nil {
-				t.Error("no error to log")
-			}
+			wantAnswer(t, Limits{StallTime: 20 * time.Millisecond}, tt.head+"Host: h\r\n\r\nHG10UN and no more", false, tt.want)
 		})
+	}
+}
+
+// wantAnswer sends a request, and perhaps ends its half of the connection then. The
+// answer must contain want, and there must be an error to log.
+func wantAnswer(t *testing.T, l Limits, request string, end bool, want string) {
+	t.Helper()
+	repo := &fakeRepo{readAll: true}
+	s := serve(t, func(*http.Request) *Endpoint {
+		return &Endpoint{Repo: repo, Pusher: repo, Features: testFeatures(), Limits: l}
+	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	if end {
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(answer), want) {
+		t.Errorf("got %q, %v, want %q", answer, err, want)
+	}
+	if err := <-s.errs; err == nil {
+		t.Error("no error to log")
 	}
 }
 
@@ -57,28 +69,7 @@ func TestBrokenBody(t *testing.T) {
 		{"cut", "Content-Length: 10\r\n", "HG10UN", "abort: malformed data: the body"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			repo := &fakeRepo{readAll: true}
-			s := serve(t, func(*http.Request) *Endpoint {
-				return &Endpoint{Repo: repo, Pusher: repo, Features: testFeatures()}
-			})
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := io.WriteString(conn, "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nHost: h\r\n"+tt.head+"\r\n"+tt.body); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
-			answer, err := io.ReadAll(conn)
-			if err != nil || !strings.Contains(string(answer), tt.want) {
-				t.Errorf("got %q, %v, want %q", answer, err, tt.want)
-			}
-			if err := <-s.errs; err == nil {
-				t.Error("no error to log")
-			}
+			wantAnswer(t, Limits{}, "POST /?cmd=unbundle&heads=666f726365 HTTP/1.1\r\nHost: h\r\n"+tt.head+"\r\n"+tt.body, true, tt.want)
 		})
 	}
 }
